@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use mcp_proto::front::HandlerError;
-use mcp_proto::front::skills::{SkillFuture, SkillSource};
+use mcp_proto::front::skills::{SkillFuture, SkillPage, SkillSource};
+use mcp_proto::peer::Principal;
 use mcp_proto::schema::Resource;
 use mcp_proto::schema::skills::{Skill, SkillFilesError, uri_within};
 
@@ -30,13 +31,15 @@ use tree::{Reading, Search};
 /// ```
 ///
 /// Nothing is kept: the folder is read at each request, and the digests of an entry are those of the files at this time. A
-/// listing with many files costs as much as reading them.
+/// page of a listing costs as much as reading its files and the names in the folders above them.
 ///
 /// Only what is in the folder is served:
 ///
 /// - Links are not followed, wherever they lead; on Unix not even those that replace a folder while it is read. Where the
 ///   system has no such means, a program that may write into the folder can lead out of it.
 /// - A URI names a file by its exact name: in its case, encoded in one way, without `..`.
+/// - A hard link is a file like any other, since systems do not tell which name of a file is the first, and stores of packages
+///   and backups are made of them. Who may write into the folder decides what is in it.
 /// - Files and folders whose names begin with a dot are not part of a skill, nor are those outside of folders with a
 ///   `SKILL.md`.
 ///
@@ -102,28 +105,21 @@ impl SkillFolder {
     /// # Errors
     /// If the folder cannot be read.
     pub fn problems(&self) -> io::Result<Vec<SkillProblem>> {
+        std::fs::metadata(&self.shared.folder)?;
         let mut search = Search::new(&self.shared.folder, &self.shared.root);
         search.all(Reading::Digests)?;
         Ok(search.problems)
     }
 
-    /// Searches the folder on a thread for blocking work, and reports the problems that it meets. There is nothing in a
-    /// folder that does not exist.
-    fn search<T: Default + Send + 'static>(
+    /// Searches the folder on a thread for blocking work, and reports the problems that it meets.
+    fn search<T: Send + 'static>(
         &self,
         find: impl FnOnce(&mut Search) -> io::Result<T> + Send + 'static,
     ) -> SkillFuture<'static, T> {
         let shared = self.shared.clone();
         let working = self.runtime.blocking(move || {
             let mut search = Search::new(&shared.folder, &shared.root);
-            let found = match find(&mut search) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    let (path, reason) = (shared.folder.clone(), NotServed::Unreadable(error.kind()));
-                    search.problems.push(SkillProblem { path, reason });
-                    Ok(T::default())
-                }
-                found => found,
-            };
+            let found = find(&mut search);
             search.problems.iter().for_each(|problem| (shared.on_problem)(problem));
             found
         });
@@ -142,16 +138,11 @@ impl SkillSource for SkillFolder {
         &self.shared.root
     }
 
-    fn uris(&self) -> SkillFuture<'_, Vec<String>> {
-        self.search(|search| {
-            let mut uris: Vec<String> =
-                search.all(Reading::Sizes)?.into_iter().map(|skill| skill.uri).collect();
-            uris.sort_unstable();
-            Ok(uris)
-        })
+    fn list<'a>(&'a self, _: Option<&'a Principal>, page: SkillPage) -> SkillFuture<'a, SkillPage> {
+        self.search(move |search| search.fill(page))
     }
 
-    fn skill<'a>(&'a self, uri: &'a str) -> SkillFuture<'a, Option<Skill>> {
+    fn skill<'a>(&'a self, _: Option<&'a Principal>, uri: &'a str) -> SkillFuture<'a, Option<Skill>> {
         let uri = uri.to_owned();
         self.search(move |search| {
             let skills = search.around(&uri, Reading::Digests)?;
@@ -159,7 +150,7 @@ impl SkillSource for SkillFolder {
         })
     }
 
-    fn read<'a>(&'a self, uri: &'a str) -> SkillFuture<'a, Option<Vec<u8>>> {
+    fn read<'a>(&'a self, _: Option<&'a Principal>, uri: &'a str) -> SkillFuture<'a, Option<Vec<u8>>> {
         let uri = uri.to_owned();
         self.search(move |search| {
             let skills = search.around(&uri, Reading::Content)?;
@@ -168,10 +159,14 @@ impl SkillSource for SkillFolder {
         })
     }
 
-    fn directory<'a>(&'a self, uri: &'a str) -> SkillFuture<'a, Option<Vec<Resource>>> {
+    fn directory<'a>(
+        &'a self,
+        _: Option<&'a Principal>,
+        uri: &'a str,
+    ) -> SkillFuture<'a, Option<Vec<Resource>>> {
         let uri = uri.to_owned();
         self.search(move |search| {
-            // The directory may be that of the skill itself.
+            // The directory may be that of the skill itself, or one that skills lie in.
             let skills = search.around(&format!("{uri}/"), Reading::Sizes)?;
             Ok(search.children(&skills, &uri))
         })

@@ -56,19 +56,28 @@ impl Drop for Scratch {
 }
 
 fn uris(source: &SkillFolder) -> Vec<String> {
-    block_on(source.uris()).unwrap()
+    let page = block_on(source.list(None, SkillPage::new(None, 1000))).unwrap();
+    page.skills().iter().map(|skill| skill.uri.clone()).collect()
+}
+
+/// A source, and the problems that it reports.
+fn heard(scratch: &Scratch) -> (Arc<Mutex<Vec<String>>>, SkillFolder) {
+    let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+    let copy = heard.clone();
+    let source = scratch.source().on_problem(move |problem| copy.lock().unwrap().push(problem.to_string()));
+    (heard, source)
 }
 
 fn entry(source: &SkillFolder, uri: &str) -> Option<Skill> {
-    block_on(source.skill(uri)).unwrap()
+    block_on(source.skill(None, uri)).unwrap()
 }
 
 fn read(source: &SkillFolder, uri: &str) -> Option<String> {
-    block_on(source.read(uri)).unwrap().map(|bytes| String::from_utf8(bytes).unwrap())
+    block_on(source.read(None, uri)).unwrap().map(|bytes| String::from_utf8(bytes).unwrap())
 }
 
 fn children(source: &SkillFolder, uri: &str) -> Option<Vec<String>> {
-    let children = block_on(source.directory(uri)).unwrap()?;
+    let children = block_on(source.directory(None, uri)).unwrap()?;
     Some(children.into_iter().map(|child| child.uri).collect())
 }
 
@@ -122,7 +131,9 @@ fn folder_that_is_missing_has_no_skills_until_it_exists() {
     scratch.skill("later/knots");
     assert_eq!(uris(&source), [uri]);
     fs::write(scratch.0.join("file"), "").unwrap();
-    let error = block_on(SkillFolder::new(scratch.0.join("file")).uris()).unwrap_err().to_string();
+    let error = block_on(SkillFolder::new(scratch.0.join("file")).list(None, SkillPage::new(None, 1)))
+        .unwrap_err()
+        .to_string();
     assert!(error.starts_with("the skills of this server cannot be read: "), "{error}");
 }
 
@@ -230,6 +241,7 @@ fn pipe_or_unnameable_file_is_left_out() {
     assert_eq!(reasons.iter().filter(|reason| **reason == NotServed::Special).count(), 1);
 }
 
+/// S12.4, S12.11
 #[test]
 fn skill_is_served_whole_or_not_at_all() {
     let scratch = Scratch::new();
@@ -287,7 +299,7 @@ fn nested_skill_is_listed_beside_the_outer_one() {
     assert_eq!(entry(&source, "skill://outer/SKILL.md"), None);
 }
 
-/// "An empty directory yields an empty `resources` array", and is among the children of its parent.
+/// S12.8: "An empty directory yields an empty `resources` array", and is among the children of its parent.
 #[test]
 fn empty_folder_is_one_of_its_skill() {
     let scratch = Scratch::new();
@@ -298,7 +310,7 @@ fn empty_folder_is_one_of_its_skill() {
     let source = scratch.source();
     let expected = ["SKILL.md", "a.md", "more", "z"].map(|name| format!("skill://knots/{name}"));
     assert_eq!(children(&source, "skill://knots").unwrap(), expected);
-    let empty = block_on(source.directory("skill://knots/more")).unwrap().unwrap();
+    let empty = block_on(source.directory(None, "skill://knots/more")).unwrap().unwrap();
     let [child] = &*empty else { panic!("{empty:?}") };
     assert_eq!((&*child.uri, &*child.name), ("skill://knots/more/leer%20%C3%BC", "leer ü"));
     assert_eq!(child.mime_type.as_deref(), Some("inode/directory"));
@@ -308,7 +320,7 @@ fn empty_folder_is_one_of_its_skill() {
     }
 }
 
-/// "A nested skill is published like any other", also if the outer one is not.
+/// S12.14: "A nested skill is published like any other", also if the outer one is not.
 #[test]
 fn nested_skill_is_served_without_the_outer_one() {
     let scratch = Scratch::new();
@@ -335,6 +347,74 @@ fn nested_skill_is_served_without_the_outer_one() {
     scratch.skill("outer").skill("outer/inner").write(&format!("outer/inner/{deep}/a"), "");
     let [(path, reason)] = &*scratch.problems() else { panic!("{:?}", scratch.problems()) };
     assert!(path.starts_with("outer/inner/d/") && *reason == NotServed::TooDeep, "{path}");
+}
+
+/// "Listing Skills": each page goes on where the one before ended, in one order, and reads no files of others.
+#[test]
+fn page_has_the_skills_after_a_uri() {
+    let scratch = Scratch::new();
+    for folder in ["a", "a/inner", "a-b", "a-b/0a", "b/c/d", "b/e", "z"] {
+        scratch.skill(folder);
+    }
+    scratch.write("b/e/file", "").write("y/SKILL.md", "no skill").write("z/in/SKILL.md", "no skill");
+    let (heard, source) = heard(&scratch);
+    let all = uris(&source);
+    let mut sorted = all.clone();
+    sorted.sort_unstable();
+    assert_eq!((all.len(), &sorted), (7, &all));
+    for most in 1..=8 {
+        let (mut after, mut found, mut has_more) = (None, Vec::new(), true);
+        while has_more {
+            let mut page = block_on(source.list(None, SkillPage::new(after, most))).unwrap();
+            assert!(page.skills().len() <= most);
+            has_more = !page.has_room();
+            found.extend(page.skills().iter().map(|skill| skill.uri.clone()));
+            after = found.last().cloned();
+        }
+        assert_eq!(found, all, "{most}");
+    }
+    // What is wrong before the page or after it is not met.
+    heard.lock().unwrap().clear();
+    let page = |after: &str| SkillPage::new(Some(format!("skill://{after}/SKILL.md")), 1);
+    assert_eq!(block_on(source.list(None, page("a-b"))).unwrap().skills()[0].uri, all[2]);
+    assert_eq!(heard.lock().unwrap().len(), 0);
+    assert_eq!(block_on(source.list(None, page("y0"))).unwrap().skills()[0].uri, "skill://z/SKILL.md");
+    assert_eq!(heard.lock().unwrap().len(), 1);
+}
+
+/// S12.8: "Directory Listing": every level above a skill is a directory, and others of the folder are not.
+#[test]
+fn folder_above_skills_is_a_directory() {
+    let scratch = Scratch::new();
+    scratch
+        .skill("billing/refunds")
+        .skill("billing/deep/er/taxes")
+        .write("billing/a.md", "a")
+        .write("c/d.md", "d");
+    let source = scratch.source().under("acme");
+    assert_eq!(children(&source, "skill://acme").unwrap(), ["skill://acme/billing"]);
+    assert_eq!(
+        children(&source, "skill://acme/billing").unwrap(),
+        ["skill://acme/billing/deep", "skill://acme/billing/refunds"]
+    );
+    assert_eq!(children(&source, "skill://acme/billing/deep").unwrap(), ["skill://acme/billing/deep/er"]);
+    assert_eq!(children(&source, "skill://acme/billing/deep/er/taxes").unwrap().len(), 1);
+    for uri in ["skill://acme/c", "skill://acme/bill", "skill://acme/", "skill://acme/billing/", "skill:/"] {
+        assert_eq!(children(&source, uri), None, "{uri}");
+    }
+    let empty = Scratch::new();
+    assert_eq!(children(&empty.source().under("acme"), "skill://acme"), Some(Vec::new()));
+}
+
+/// Which name of a file is the first cannot be told: see the page of `SkillFolder`.
+#[cfg(unix)]
+#[test]
+fn hard_link_is_a_file_like_any_other() {
+    let scratch = Scratch::new();
+    scratch.skill("knots").write("store/1", "a");
+    fs::hard_link(scratch.0.join("store/1"), scratch.0.join("knots/a.md")).unwrap();
+    assert_eq!(read(&scratch.source(), "skill://knots/a.md").unwrap(), "a");
+    assert_eq!(scratch.problems(), []);
 }
 
 #[test]
@@ -372,9 +452,7 @@ fn folder_is_not_read_beyond_the_number_of_entries() {
 fn application_hears_of_each_problem() {
     let scratch = Scratch::new();
     scratch.skill("good").write("bad/SKILL.md", "");
-    let heard: Arc<Mutex<Vec<String>>> = Arc::default();
-    let copy = heard.clone();
-    let source = scratch.source().on_problem(move |problem| copy.lock().unwrap().push(problem.to_string()));
+    let (heard, source) = heard(&scratch);
     assert_eq!(uris(&source), ["skill://good/SKILL.md"]);
     let heard = heard.lock().unwrap();
     assert_eq!(heard.len(), 1);

@@ -5,10 +5,11 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use mcp_proto::front::skills::SkillPage;
 use mcp_proto::schema::Resource;
 use mcp_proto::schema::skills::{
     DIRECTORY_MEDIA_TYPE, Digest, MAIN_FILE, MAX_BYTES, MAX_FILES, Skill, SkillFile, SkillFilesError,
-    uri_within,
+    directories_within, uri_within,
 };
 
 use super::folder::{Folder, Kind};
@@ -38,13 +39,17 @@ pub(super) struct Search {
     root: String,
     /// The URI that is searched for; all skills without one.
     target: Option<String>,
+    /// The page that is filled with the skills that are found.
+    page: Option<SkillPage>,
+    /// Whether there is a further skill, for which the page has no room.
+    has_ended: bool,
     reading: Reading,
     entries: usize,
     pub(super) problems: Vec<SkillProblem>,
     /// The bytes of the file that was to be read.
     pub(super) content: Option<Vec<u8>>,
-    /// The names of the folders within skills by their URIs: no entry has those without files.
-    folders: BTreeMap<String, String>,
+    /// The URIs of the folders within skills, with a slash at the end: no entry has those without files.
+    folders: BTreeSet<String>,
 }
 
 /// A folder that is being read.
@@ -64,6 +69,13 @@ struct Entry {
     kind: Kind,
 }
 
+impl Entry {
+    /// The place among other entries, for which the URI of a folder ends with a slash.
+    fn order(&self) -> impl Iterator<Item = u8> {
+        self.uri.bytes().chain((self.kind == Kind::Folder).then_some(b'/'))
+    }
+}
+
 /// The files of a skill and of those within it.
 #[derive(Default)]
 struct Files {
@@ -79,8 +91,28 @@ type Refused = (PathBuf, NotServed);
 impl Search {
     pub(super) fn new(path: &Path, root: &str) -> Self {
         let (path, root) = (path.to_owned(), root.to_owned());
-        let (problems, content, folders) = (Vec::new(), None, BTreeMap::new());
-        Self { path, root, target: None, reading: Reading::Sizes, entries: 0, problems, content, folders }
+        Self {
+            path,
+            root,
+            target: None,
+            page: None,
+            has_ended: false,
+            reading: Reading::Sizes,
+            entries: 0,
+            problems: Vec::new(),
+            content: None,
+            folders: BTreeSet::new(),
+        }
+    }
+
+    /// Fills a page with skills, those within others included. What comes before it is not read.
+    ///
+    /// # Errors
+    /// If the folder itself cannot be read, or has too many entries.
+    pub(super) fn fill(&mut self, page: SkillPage) -> io::Result<SkillPage> {
+        self.page = Some(page);
+        self.all(Reading::Digests)?;
+        self.page.take().ok_or_else(|| io::ErrorKind::Other.into())
     }
 
     /// Finds all skills of the folder, with those within others.
@@ -92,7 +124,7 @@ impl Search {
         self.find()
     }
 
-    /// Finds the skills of the outermost folder with a `SKILL.md` on the way to this URI.
+    /// Finds the skills of the outermost folder with a `SKILL.md` on the way to this URI, or below it.
     ///
     /// # Errors
     /// If the folder itself cannot be read, or has too many entries.
@@ -101,28 +133,38 @@ impl Search {
         self.all(reading)
     }
 
-    /// What is directly within a directory of one of these skills, which were found; `None` if there is none at this URI.
+    /// What is directly within a directory of one of these skills, which were found, or above them; `None` if there is none
+    /// at this URI.
     pub(super) fn children(&self, skills: &[Skill], directory: &str) -> Option<Vec<Resource>> {
         let has = |folder: &str| {
             directory.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        let skill = skills.iter().find(|skill| skill.folder().is_some_and(has))?;
-        let listed = skill.children(directory).or_else(|| self.folders.get(directory).map(|_| Vec::new()))?;
-        let known: BTreeSet<&str> = listed.iter().map(|child| child.uri.as_str()).collect();
-        let is_child = |uri: &str| {
-            let name = uri.strip_prefix(directory).and_then(|rest| rest.strip_prefix('/'));
-            name.is_some_and(|name| !name.contains('/')) && !known.contains(uri)
+        let Some(skill) = skills.iter().find(|skill| skill.folder().is_some_and(has)) else {
+            let above = directories_within(directory, skills.iter().map(|skill| &*skill.uri));
+            let is_root = self.root.strip_suffix('/') == Some(directory);
+            return (is_root || !above.is_empty()).then_some(above);
         };
-        let empty = self.folders.iter().filter(|(uri, _)| is_child(uri));
-        let mut children: Vec<Resource> = empty.map(|(uri, name)| directory_resource(uri, name)).collect();
-        children.extend(listed.iter().cloned());
+        let listed = skill.children(directory);
+        if listed.is_none() && !self.folders.contains(&format!("{directory}/")) {
+            return None;
+        }
+        let mut children = directories_within(directory, self.folders.iter().map(String::as_str));
+        let is_file = |child: &Resource| child.mime_type.as_deref() != Some(DIRECTORY_MEDIA_TYPE);
+        children.extend(listed.into_iter().flatten().filter(is_file));
         children.sort_unstable_by(|a, b| a.uri.cmp(&b.uri));
         Some(children)
     }
 
     fn find(&mut self) -> io::Result<Vec<Skill>> {
         let (path, uri) = (self.path.clone(), self.root.clone());
-        let handle = Folder::open(&path)?;
+        let handle = match Folder::open(&path) {
+            // There is nothing in it yet.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.report(path, NotServed::Unreadable(error.kind()));
+                return Ok(Vec::new());
+            }
+            opened => opened?,
+        };
         let root = OpenFolder { handle: &handle, path: &path, uri: &uri, depth: 0 };
         let mut skills = Vec::new();
         match self.entries(&root).and_then(|entries| self.visit(&root, entries, &mut skills)) {
@@ -146,10 +188,18 @@ impl Search {
         if !entries.iter().any(is_main_file) {
             return self.descend(folder, entries, skills);
         }
+        self.has_ended = self.page.as_mut().is_some_and(|page| !page.has_room());
+        if self.has_ended {
+            return Ok(());
+        }
         let (mut files, known) = (Files::default(), self.problems.len());
         let refused = match self.collect(folder, &entries, &mut files) {
             Ok(()) => {
-                skills.extend(self.describe(files));
+                let found = self.describe(files);
+                match &mut self.page {
+                    Some(page) => found.into_iter().for_each(|skill| page.push(skill)),
+                    None => skills.extend(found),
+                }
                 return Ok(());
             }
             Err(refused) if self.entries > MAX_ENTRIES => return Err(refused),
@@ -174,9 +224,10 @@ impl Search {
         skills: &mut Vec<Skill>,
     ) -> Result<(), Refused> {
         for entry in entries.into_iter().filter(|entry| entry.kind == Kind::Folder) {
-            let leads_there =
-                |uri: &str| uri.strip_prefix(&*entry.uri).is_some_and(|rest| rest.starts_with('/'));
-            if !self.target.as_deref().is_none_or(leads_there) {
+            if self.has_ended {
+                break;
+            }
+            if !self.leads_there(&entry.uri) {
                 continue;
             }
             let visited =
@@ -189,6 +240,15 @@ impl Search {
             }
         }
         Ok(())
+    }
+
+    /// Whether there may be something in a folder that is searched for.
+    fn leads_there(&self, folder: &str) -> bool {
+        let folder = format!("{folder}/");
+        let is_passed = |after: &str| *folder < *after && !after.starts_with(&folder);
+        let is_on_page = !self.page.as_ref().and_then(SkillPage::after).is_some_and(is_passed);
+        let leads = |target: &str| target.starts_with(&folder) || folder.starts_with(target);
+        is_on_page && self.target.as_deref().is_none_or(leads)
     }
 
     /// Opens a folder, and does something with its entries.
@@ -208,7 +268,7 @@ impl Search {
         visit(self, &inner, entries)
     }
 
-    /// The entries of a folder that may be served, ordered by their URIs.
+    /// The entries of a folder that may be served, ordered by the URIs of the files in them.
     fn entries(&mut self, folder: &OpenFolder<'_>) -> Result<Vec<Entry>, Refused> {
         let failed = |error: io::Error| (folder.path.to_owned(), NotServed::Unreadable(error.kind()));
         let found = folder.handle.entries(MAX_ENTRIES.saturating_sub(self.entries)).map_err(failed)?;
@@ -232,7 +292,7 @@ impl Search {
                 (_, Kind::Special) => self.report(path, NotServed::Special),
             }
         }
-        entries.sort_unstable_by(|a, b| a.uri.cmp(&b.uri));
+        entries.sort_unstable_by(|a, b| a.order().cmp(b.order()));
         Ok(entries)
     }
 
@@ -246,7 +306,7 @@ impl Search {
         for entry in entries {
             if entry.kind == Kind::Folder {
                 self.enter(folder, entry, |search, folder, entries| {
-                    search.folders.insert(folder.uri.to_owned(), entry.name.clone());
+                    search.folders.insert(format!("{}/", folder.uri));
                     search.collect(folder, &entries, files)
                 })?;
                 continue;
@@ -313,12 +373,6 @@ impl Search {
     fn report(&mut self, path: PathBuf, reason: NotServed) {
         self.problems.push(SkillProblem { path, reason });
     }
-}
-
-fn directory_resource(uri: &str, name: &str) -> Resource {
-    let mut resource = Resource::new(uri, name);
-    resource.mime_type = Some(DIRECTORY_MEDIA_TYPE.to_owned());
-    resource
 }
 
 fn is_main_file(entry: &Entry) -> bool {

@@ -22,6 +22,7 @@ use core::future::{Future, ready};
 use core::pin::Pin;
 
 use super::HandlerError;
+use crate::peer::Principal;
 use crate::prelude::*;
 use crate::schema::Resource;
 use crate::schema::skills::{Frontmatter, MAIN_FILE, Skill, SkillFile, SkillFilesError, folder, uri_within};
@@ -31,35 +32,102 @@ pub type SkillFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, HandlerError
 
 /// Skills that a router asks for at each request: those of a folder, or of an index too large to be listed.
 ///
-/// `SkillFolder` of `mcp-hyper` is one. Work that blocks belongs on other threads.
+/// `SkillFolder` of `mcp-hyper` is one. Work that blocks belongs on other threads. Each operation is told the principal of
+/// the request, if the transport knows one: skills may differ by it, if the results are cached for one principal alone, as
+/// they are by [default](super::Router::cache).
 pub trait SkillSource: Send + Sync + 'static {
     /// What the URIs of all its skills and files begin with, up to a slash: `skill://acme/`, for example. No other source of
     /// the router may have URIs there.
     fn root(&self) -> &str;
 
-    /// Returns the URIs of the skills to list, those of their `SKILL.md`, in ascending order.
+    /// Adds the skills to list to a page, in ascending order of their URIs, from the first [after](SkillPage::after) a URI
+    /// until there is [no room](SkillPage::has_room).
     ///
     /// # Errors
     /// If the list cannot be made: the client receives the error.
-    fn uris(&self) -> SkillFuture<'_, Vec<String>>;
+    fn list<'a>(&'a self, principal: Option<&'a Principal>, page: SkillPage) -> SkillFuture<'a, SkillPage>;
 
     /// Returns the [entry](Skill::describe) of a skill, listed or not; `None` if it serves no skill with this URI.
     ///
     /// # Errors
     /// If the entry cannot be made: the client receives the error.
-    fn skill<'a>(&'a self, uri: &'a str) -> SkillFuture<'a, Option<Skill>>;
+    fn skill<'a>(&'a self, principal: Option<&'a Principal>, uri: &'a str) -> SkillFuture<'a, Option<Skill>>;
 
     /// Returns the bytes of a file; `None` if it serves no file with this URI.
     ///
     /// # Errors
     /// If the file cannot be read: the client receives the error.
-    fn read<'a>(&'a self, uri: &'a str) -> SkillFuture<'a, Option<Vec<u8>>>;
+    fn read<'a>(&'a self, principal: Option<&'a Principal>, uri: &'a str)
+    -> SkillFuture<'a, Option<Vec<u8>>>;
 
-    /// Returns what is directly within a directory, as [`Skill::children`] does; `None` if there is none with this URI.
+    /// Returns what is directly within a directory, as [`Skill::children`] does; `None` if there is none with this URI. The
+    /// directories that skills lie in are directories too: see
+    /// [`directories_within`](crate::schema::skills::directories_within).
     ///
     /// # Errors
     /// If the directory cannot be read: the client receives the error.
-    fn directory<'a>(&'a self, uri: &'a str) -> SkillFuture<'a, Option<Vec<Resource>>>;
+    fn directory<'a>(
+        &'a self,
+        principal: Option<&'a Principal>,
+        uri: &'a str,
+    ) -> SkillFuture<'a, Option<Vec<Resource>>>;
+}
+
+/// The number of files on a page of skills after which it ends: entries are not divided, and have up to 512 files.
+const FILES_PER_PAGE: usize = 4096;
+
+/// The size in bytes of the files on a page after which it ends: their digests are computed for it.
+const BYTES_PER_PAGE: u64 = 64 * 1024 * 1024;
+
+/// A page of the list of skills, which the [sources](SkillSource::list) of a router fill in turn.
+///
+/// It has room for as many skills as a [page](super::Router::page_size) of the router, and not for more after some 4,096
+/// files or 64 MiB.
+#[derive(Debug)]
+pub struct SkillPage {
+    pub(super) after: Option<String>,
+    pub(super) skills: Vec<Skill>,
+    most: usize,
+    files: usize,
+    bytes: u64,
+    pub(super) is_full: bool,
+}
+
+impl SkillPage {
+    /// An empty page for at most so many skills, with URIs after this one.
+    pub fn new(after: Option<String>, most: usize) -> Self {
+        Self { after, skills: Vec::new(), most: most.max(1), files: 0, bytes: 0, is_full: false }
+    }
+
+    /// The URI before those of all skills that belong on the page; `None` if the first one does.
+    pub fn after(&self) -> Option<&str> {
+        self.after.as_deref()
+    }
+
+    /// Returns whether there is room for a further skill, and if not, that the list goes on after the page. Ask when there is
+    /// a further one, before its entry is made.
+    pub fn has_room(&mut self) -> bool {
+        let has_room =
+            self.skills.len() < self.most && self.files < FILES_PER_PAGE && self.bytes < BYTES_PER_PAGE;
+        self.is_full |= !has_room;
+        has_room
+    }
+
+    /// Adds a skill, if it comes [after](Self::after) the last one and there is room.
+    pub fn push(&mut self, skill: Skill) {
+        if self.after().is_some_and(|after| *skill.uri <= *after) || !self.has_room() {
+            return;
+        }
+        self.after = Some(skill.uri.clone());
+        self.files = self.files.saturating_add(skill.files().len());
+        self.bytes = self.bytes.saturating_add(skill.size());
+        self.skills.push(skill);
+    }
+
+    /// The skills that it has by now, of all sources.
+    pub fn skills(&self) -> &[Skill] {
+        &self.skills
+    }
 }
 
 /// A skill in memory, for [`Router::skill`](super::Router::skill).
@@ -99,6 +167,7 @@ impl InMemorySkill {
         frontmatter.map_or_else(|_| self.path.clone(), |frontmatter| frontmatter.name().to_owned())
     }
 
+    //= S12.14 "by an entry of its own"
     /// Makes the source of this skill and of those within it.
     pub(super) fn build(self) -> Result<MemorySource, SkillFilesError> {
         let frontmatter = Frontmatter::parse(&self.main_file).map_err(SkillFilesError::Frontmatter)?;
@@ -161,20 +230,32 @@ impl SkillSource for MemorySource {
         &self.root
     }
 
-    fn uris(&self) -> SkillFuture<'_, Vec<String>> {
-        Box::pin(ready(Ok(self.skills.iter().map(|skill| skill.uri.clone()).collect())))
+    fn list<'a>(&'a self, _: Option<&'a Principal>, mut page: SkillPage) -> SkillFuture<'a, SkillPage> {
+        let first =
+            self.skills.partition_point(|skill| page.after().is_some_and(|after| *skill.uri <= *after));
+        for skill in self.skills.iter().skip(first) {
+            if !page.has_room() {
+                break;
+            }
+            page.push(skill.clone());
+        }
+        Box::pin(ready(Ok(page)))
     }
 
-    fn skill<'a>(&'a self, uri: &'a str) -> SkillFuture<'a, Option<Skill>> {
+    fn skill<'a>(&'a self, _: Option<&'a Principal>, uri: &'a str) -> SkillFuture<'a, Option<Skill>> {
         Box::pin(ready(Ok(self.find(uri).cloned())))
     }
 
     /// Its files are resources of the router, which reads them itself, unless they are disabled.
-    fn read<'a>(&'a self, _: &'a str) -> SkillFuture<'a, Option<Vec<u8>>> {
+    fn read<'a>(&'a self, _: Option<&'a Principal>, _: &'a str) -> SkillFuture<'a, Option<Vec<u8>>> {
         Box::pin(ready(Ok(None)))
     }
 
-    fn directory<'a>(&'a self, uri: &'a str) -> SkillFuture<'a, Option<Vec<Resource>>> {
+    fn directory<'a>(
+        &'a self,
+        _: Option<&'a Principal>,
+        uri: &'a str,
+    ) -> SkillFuture<'a, Option<Vec<Resource>>> {
         Box::pin(ready(Ok(self.skills.iter().find_map(|skill| skill.children(uri)))))
     }
 }

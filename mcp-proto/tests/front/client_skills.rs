@@ -93,7 +93,7 @@ fn refused<T: core::fmt::Debug>(result: Result<T, Error>) -> SkillErrorKind {
     }
 }
 
-/// Integrity and verification: nothing is fetched ahead of need.
+/// C15.9: Integrity and verification: nothing is fetched ahead of need.
 #[test]
 fn client_lists_skills_without_reading_a_file() {
     let mut s = connected(&json!({}));
@@ -119,7 +119,7 @@ fn client_returns_the_file_that_the_entry_lists() {
     assert_eq!(read(GUIDE, cacheable(blob)).0.unwrap(), TEXT.as_bytes());
 }
 
-/// Integrity and verification: a mismatch of size, digest or frontmatter must not be used.
+/// C15.6: Integrity and verification: a mismatch of size, digest or frontmatter must not be used.
 #[test]
 fn client_refuses_content_that_changed_after_the_listing() {
     let same_size = TEXT.replace("receipt", "card no");
@@ -133,7 +133,7 @@ fn client_refuses_content_that_changed_after_the_listing() {
     assert!(matches!(refused(read(GUIDE, cacheable(blob)).0), SkillErrorKind::Size { .. }));
 }
 
-/// Integrity and verification: frontmatter is compared field by field, although the digest matches.
+/// C15.7: Integrity and verification: frontmatter is compared field by field, although the digest matches.
 #[test]
 fn client_refuses_a_skill_whose_frontmatter_differs_from_the_entry() {
     for (listed, text) in [
@@ -160,7 +160,7 @@ fn client_refuses_an_answer_with_other_contents() {
     }
 }
 
-/// Integrity and verification: a read of an unlisted file is a failure, and is not even sent.
+/// C15.8: Integrity and verification: a read of an unlisted file is a failure, and is not even sent.
 #[test]
 fn client_requests_no_file_that_the_entry_does_not_list() {
     for (uri, kind) in [
@@ -175,6 +175,7 @@ fn client_requests_no_file_that_the_entry_does_not_list() {
     }
 }
 
+/// C15.18
 /// Integrity and verification: each read is verified, and none is answered from a cache that is older than the entry.
 #[test]
 fn client_reads_files_and_gets_entries_from_the_server_each_time() {
@@ -195,7 +196,7 @@ fn client_reads_files_and_gets_entries_from_the_server_each_time() {
     assert_eq!(requests, ["resources/read", "skills/get", "resources/read", "skills/get"]);
 }
 
-/// Retrieval via skills/get: the entry is that of the URI, in its valid form.
+/// C15.2: Retrieval via skills/get: the entry is that of the URI, in its valid form.
 #[test]
 fn client_refuses_the_entry_of_another_skill() {
     let get = |skill: Value| {
@@ -213,7 +214,7 @@ fn client_refuses_the_entry_of_another_skill() {
     assert_eq!(refused(get(incomplete)), SkillErrorKind::Entry(InvalidSkill::NoMainFile));
 }
 
-/// Enumeration via skills/list: an endless listing ends.
+/// C15.25: Enumeration via skills/list: an endless listing ends.
 #[test]
 fn client_ends_an_endless_listing() {
     let mut s = connected(&json!({ "directoryRead": true }));
@@ -265,7 +266,7 @@ fn client_refuses_a_child_outside_of_the_folder() {
     }
 }
 
-/// Capability declaration: no request without the declaration, and none for folders without `directoryRead`.
+/// C15.1: Capability declaration: no request without the declaration, and none for folders without `directoryRead`.
 #[test]
 fn client_asks_only_servers_that_declare_skills() {
     let mut s = ClientHarness::modern();
@@ -282,7 +283,7 @@ fn client_asks_only_servers_that_declare_skills() {
     assert!(requests.is_empty());
 }
 
-/// Resources: the limits that every host accepts, and URIs in which nothing hides.
+/// C15.17: Resources: the limits that every host accepts, and URIs in which nothing hides.
 #[test]
 fn entry_with_unsafe_uris_or_beyond_the_limits_is_refused() {
     let changed = |change: &dyn Fn(&mut Value)| {
@@ -342,7 +343,7 @@ fn dynamic_skill_has_its_frontmatter_compared() {
     assert_eq!(refused(dynamic(TEXT, "skill://acme/SKILL.md")), SkillErrorKind::Outside);
 }
 
-/// Frontmatter, Resources: what a router serves is what a client verifies, folders and all.
+/// S12.3, S12.13: Frontmatter, Resources: what a router serves is what a client verifies, folders and all.
 #[test]
 fn client_loads_the_skills_of_a_router() {
     let main = "---\nname: refunds\ndescription: >\n  Refunds\n  a customer\nversion: 1.10\nmetadata: { on: yes }\n---\nBody.\n";

@@ -4,8 +4,9 @@ use core::future::ready;
 use std::sync::Mutex;
 
 use crate::common::router::ServerHarness;
-use mcp_proto::front::skills::{InMemorySkill, SkillFuture, SkillSource};
+use mcp_proto::front::skills::{InMemorySkill, SkillFuture, SkillPage, SkillSource};
 use mcp_proto::front::{HandlerError, Router, RouterError};
+use mcp_proto::peer::Principal;
 use mcp_proto::rpc::code;
 use mcp_proto::schema::skills::{
     Digest, FrontmatterError, GetSkill, InvalidSkill, ListSkills, MAX_BYTES, MAX_FILES, ReadDirectory, Skill,
@@ -43,7 +44,7 @@ fn uris(list: &Value) -> Vec<&str> {
     list.as_array().unwrap().iter().map(|item| item["uri"].as_str().unwrap()).collect()
 }
 
-/// "Capability Negotiation": a server that declares the extension declares `resources`.
+/// S12.1: "Capability Negotiation": a server that declares the extension declares `resources`.
 #[test]
 fn skill_declares_the_extension_and_resources() {
     let mut server = ServerHarness::modern(router());
@@ -55,7 +56,7 @@ fn skill_declares_the_extension_and_resources() {
     assert!(capabilities["resources"].is_object());
 }
 
-/// "Skill Entries": verbatim frontmatter, and every file with its digest and size.
+/// S12.3, S12.4, S12.5, S12.7, S12.10: "Skill Entries": verbatim frontmatter, and every file with its digest and size.
 #[test]
 fn skill_is_listed_with_all_its_files() {
     let mut server = ServerHarness::modern(router());
@@ -95,7 +96,7 @@ fn lifetime_of_a_listing_is_that_of_the_router() {
     }
 }
 
-/// "Error Handling": unknown skills, directories and files are invalid parameters.
+/// S12.6, S12.8: "Error Handling": unknown skills, directories and files are invalid parameters.
 #[test]
 fn unknown_uri_is_an_invalid_parameter() {
     let mut server = ServerHarness::modern(router());
@@ -110,7 +111,7 @@ fn unknown_uri_is_an_invalid_parameter() {
             &[
                 URI,
                 "skill://acme/billing/refunds/other",
-                "skill://acme",
+                "skill://acm",
                 "skill://acme/billing/refunds/",
                 "note:///a",
             ],
@@ -137,7 +138,7 @@ fn unknown_uri_is_an_invalid_parameter() {
     }
 }
 
-/// "Resource Metadata": the name and the description of `SKILL.md` are those of the frontmatter.
+/// S12.9, S12.13: "Resource Metadata": the name and the description of `SKILL.md` are those of the frontmatter.
 #[test]
 fn file_is_a_resource_for_clients_of_every_revision() {
     for mut server in [ServerHarness::modern(router()), ServerHarness::legacy(router())] {
@@ -164,7 +165,7 @@ fn legacy_client_has_no_methods_of_skills() {
     }
 }
 
-/// "Reading Directories": files with their metadata, folders as directories, not recursive.
+/// S12.8: "Reading Directories": files with their metadata, folders as directories, not recursive.
 #[test]
 fn directory_has_its_direct_children() {
     let mut server = ServerHarness::modern(router());
@@ -189,6 +190,30 @@ fn directory_has_its_direct_children() {
     assert_eq!(uris(&read("skill://acme/billing/refunds/templates/regional")).len(), 1);
 }
 
+/// S12.8: "Directory Listing": every level above a skill is a directory, of all skills that lie there.
+#[test]
+fn directory_above_skills_has_the_directories_of_all() {
+    let router =
+        Router::new("x", "1").skill(named("taxes").under("acme/billing")).skill(named("knots").under("acme"));
+    let router = router.skill(refunds()).skills_from(Rooted("gen://a/b/"));
+    let mut server = ServerHarness::modern(router);
+    for (directory, expected) in [
+        ("skill://acme", &["skill://acme/billing", "skill://acme/knots"][..]),
+        ("skill://acme/billing", &["skill://acme/billing/refunds", "skill://acme/billing/taxes"]),
+        ("gen://a", &["gen://a/b"]),
+    ] {
+        let children =
+            server.result("resources/directory/read", json!({ "uri": directory }))["resources"].clone();
+        assert_eq!(uris(&children), expected, "{directory}");
+        assert_eq!(children[0]["mimeType"], "inode/directory");
+    }
+    for uri in ["skill://acm", "skill://acme/", "skill://", "skill:/", "skill:", "gen://b"] {
+        let error = server.error("resources/directory/read", json!({ "uri": uri }));
+        assert_eq!(error["code"], code::INVALID_PARAMS, "{uri}");
+    }
+}
+
+/// S12.7
 #[test]
 fn lists_and_directories_have_pages() {
     let router = Router::new("many", "1").page_size(2);
@@ -226,7 +251,7 @@ fn lists_and_directories_have_pages() {
     }
 }
 
-/// "Nested Skills": the outer entry has the files of the inner one, which has an entry of its own.
+/// S12.4, S12.14: "Nested Skills": the outer entry has the files of the inner one, which has an entry of its own.
 #[test]
 fn nested_skill_has_an_entry_of_its_own() {
     let inner = "---\nname: inner\ndescription: Within\n---\n";
@@ -250,6 +275,7 @@ fn invalid(skill: InMemorySkill) -> SkillFilesError {
     }
 }
 
+/// S12.2, S12.11
 #[test]
 fn files_that_are_no_skill_are_refused_by_check() {
     let missing = SkillFilesError::Frontmatter(FrontmatterError::Missing);
@@ -300,7 +326,7 @@ fn skills_within_each_other_are_refused_by_check() {
     assert_eq!(Router::new("x", "1").skill(named("outer")).skill(named("outer-2")).check(), Ok(()));
 }
 
-/// "Capability Negotiation": the extension without `resources`, and without its methods.
+/// S12.1: "Capability Negotiation": the extension without `resources`, and without its methods.
 #[test]
 fn skills_without_resources_are_refused_by_check() {
     let router = || Router::new("x", "1").declare(ServerCapability::SkillsExtension);
@@ -393,19 +419,23 @@ impl SkillSource for Rooted {
         self.0
     }
 
-    fn uris(&self) -> SkillFuture<'_, Vec<String>> {
-        Box::pin(ready(Ok(Vec::new())))
+    fn list<'a>(&'a self, _: Option<&'a Principal>, page: SkillPage) -> SkillFuture<'a, SkillPage> {
+        Box::pin(ready(Ok(page)))
     }
 
-    fn skill<'a>(&'a self, _: &'a str) -> SkillFuture<'a, Option<Skill>> {
+    fn skill<'a>(&'a self, _: Option<&'a Principal>, _: &'a str) -> SkillFuture<'a, Option<Skill>> {
         Box::pin(ready(Ok(None)))
     }
 
-    fn read<'a>(&'a self, _: &'a str) -> SkillFuture<'a, Option<Vec<u8>>> {
+    fn read<'a>(&'a self, _: Option<&'a Principal>, _: &'a str) -> SkillFuture<'a, Option<Vec<u8>>> {
         Box::pin(ready(Ok(None)))
     }
 
-    fn directory<'a>(&'a self, _: &'a str) -> SkillFuture<'a, Option<Vec<Resource>>> {
+    fn directory<'a>(
+        &'a self,
+        _: Option<&'a Principal>,
+        _: &'a str,
+    ) -> SkillFuture<'a, Option<Vec<Resource>>> {
         Box::pin(ready(Ok(None)))
     }
 }
@@ -427,23 +457,31 @@ impl SkillSource for Generated {
         "gen://daily/"
     }
 
-    fn uris(&self) -> SkillFuture<'_, Vec<String>> {
-        let mut number = self.0.lock().unwrap();
-        *number += 1;
-        let failed = || Err(HandlerError::new("the index is gone"));
-        let uris = || Ok(["a", "b", "c"].map(|name| format!("gen://daily/{name}/SKILL.md")).into());
-        Box::pin(ready(if *number > 2 { failed() } else { uris() }))
+    fn list<'a>(&'a self, _: Option<&'a Principal>, mut page: SkillPage) -> SkillFuture<'a, SkillPage> {
+        *self.0.lock().unwrap() += 1;
+        if *self.0.lock().unwrap() > 2 {
+            return Box::pin(ready(Err(HandlerError::new("the index is gone"))));
+        }
+        // Those before the page, and those that it has no room for, are left out.
+        for name in ["a", "c"] {
+            page.push(Generated::skill(self, &format!("gen://daily/{name}/SKILL.md")).unwrap());
+        }
+        Box::pin(ready(Ok(page)))
     }
 
-    fn skill<'a>(&'a self, uri: &'a str) -> SkillFuture<'a, Option<Skill>> {
+    fn skill<'a>(&'a self, _: Option<&'a Principal>, uri: &'a str) -> SkillFuture<'a, Option<Skill>> {
         Box::pin(ready(Ok(Generated::skill(self, uri).filter(|_| !uri.contains("/b/")))))
     }
 
-    fn read<'a>(&'a self, uri: &'a str) -> SkillFuture<'a, Option<Vec<u8>>> {
+    fn read<'a>(&'a self, _: Option<&'a Principal>, uri: &'a str) -> SkillFuture<'a, Option<Vec<u8>>> {
         Box::pin(ready(Ok(uri.ends_with("/a/SKILL.md").then(|| b"made".to_vec()))))
     }
 
-    fn directory<'a>(&'a self, uri: &'a str) -> SkillFuture<'a, Option<Vec<Resource>>> {
+    fn directory<'a>(
+        &'a self,
+        _: Option<&'a Principal>,
+        uri: &'a str,
+    ) -> SkillFuture<'a, Option<Vec<Resource>>> {
         Box::pin(ready(if uri.ends_with("/a") {
             Ok(Some(Vec::new()))
         } else {
@@ -452,11 +490,11 @@ impl SkillSource for Generated {
     }
 }
 
+/// S12.13
 #[test]
 fn source_is_asked_at_each_request() {
     let mut server = ServerHarness::modern(router().page_size(2).skills_from(Generated::default()));
     let list = server.result("skills/list", json!({}));
-    // The second of the source is gone since it was listed.
     assert_eq!(uris(&list["skills"]), [URI, "gen://daily/a/SKILL.md"]);
     let list = server.result("skills/list", json!({ "cursor": list["nextCursor"] }));
     assert_eq!(uris(&list["skills"]), ["gen://daily/c/SKILL.md"]);
@@ -476,7 +514,7 @@ fn source_is_asked_at_each_request() {
     assert_eq!(broken["code"], code::INTERNAL_ERROR);
 }
 
-/// A page ends after 4,096 files, so that its size is bounded; no entry is divided.
+/// S12.7: A page ends after 4,096 files, so that its size is bounded; no entry is divided.
 #[test]
 fn page_ends_before_it_is_too_large() {
     let large =

@@ -46,6 +46,8 @@ impl Client {
         self.request(page(cursor))
     }
 
+    //= C15.2 "only by `skills/list` or `skills/get`"
+    //= C15.18 "A skill can be loaded by its URI alone"
     /// Gets the present entry of a skill by the URI of its `SKILL.md`, listed or not. No cached answer is used, so that it
     /// also replaces an entry that [differs](SkillError::is_mismatch) from the content by now.
     ///

@@ -126,6 +126,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         capabilities.into_iter().find_map(declared)
     }
 
+    //= S12.1 "declares `resources` and implements"
     /// Returns the error for skills without resources, as which their files are read.
     fn missing_resources(&self) -> Option<RouterError> {
         let declared = |capability| self.contents.capabilities.has(capability);

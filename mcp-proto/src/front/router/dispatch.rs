@@ -113,15 +113,15 @@ impl<M: HandlerMode> Router<M> {
                 ),
             #[cfg(feature = "skills")]
             ListSkills::NAME if declared(ServerCapability::SkillsExtension) => {
-                Ok((self.list_skills(decode_params::<ListSkills>(params)?), None))
+                Ok((self.list_skills(decode_params::<ListSkills>(params)?, &context), None))
             }
             #[cfg(feature = "skills")]
             GetSkill::NAME if declared(ServerCapability::SkillsExtension) => {
-                Ok((self.get_skill(decode_params::<GetSkill>(params)?), None))
+                Ok((self.get_skill(decode_params::<GetSkill>(params)?, &context), None))
             }
             #[cfg(feature = "skills")]
             ReadDirectory::NAME if declared(ServerCapability::DirectoryRead) => {
-                Ok((self.read_directory(decode_params::<ReadDirectory>(params)?), None))
+                Ok((self.read_directory(decode_params::<ReadDirectory>(params)?, &context), None))
             }
             GetPrompt::NAME if declared(ServerCapability::Prompts) => self.get_prompt(params, context),
             //= S8.2 "Declared capability → list method answered (empty list allowed)"
@@ -189,7 +189,7 @@ impl<M: HandlerMode> Router<M> {
             return Ok(entry.start((read.uri, variables), context));
         }
         #[cfg(feature = "skills")]
-        if let Some(reading) = self.read_skill_file(&read.uri, context.revision()) {
+        if let Some(reading) = self.read_skill_file(&read.uri, &context) {
             return Ok((reading, None));
         }
         //= S8.11 "Unknown resource → -32602, never empty contents"

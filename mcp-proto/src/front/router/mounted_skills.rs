@@ -3,7 +3,8 @@
 use alloc::sync::Arc;
 
 use super::origin::Prefix;
-use crate::front::skills::{SkillFuture, SkillSource};
+use crate::front::skills::{SkillFuture, SkillPage, SkillSource};
+use crate::peer::Principal;
 use crate::prelude::*;
 use crate::schema::Resource;
 use crate::schema::skills::{Skill, SkillFiles};
@@ -25,12 +26,11 @@ impl MountedSkills {
         Arc::new(Self { source: source.clone(), prefix: prefix.clone(), root })
     }
 
-    fn renamed(&self, mut skill: Skill) -> Skill {
+    fn rename(&self, skill: &mut Skill) {
         skill.uri = self.prefix.uri(&skill.uri);
         if let SkillFiles::Listed(files) = &mut skill.resources {
             files.iter_mut().for_each(|file| file.uri = self.prefix.uri(&file.uri));
         }
-        skill
     }
 }
 
@@ -39,27 +39,43 @@ impl SkillSource for MountedSkills {
         &self.root
     }
 
-    fn uris(&self) -> SkillFuture<'_, Vec<String>> {
+    fn list<'a>(
+        &'a self,
+        principal: Option<&'a Principal>,
+        mut page: SkillPage,
+    ) -> SkillFuture<'a, SkillPage> {
         Box::pin(async move {
-            let uris = self.source.uris().await?;
-            Ok(uris.iter().map(|uri| self.prefix.uri(uri)).collect())
+            let others = page.skills.len();
+            page.after = page.after.map(|uri| self.prefix.registered_uri(&uri));
+            let mut page = self.source.list(principal, page).await?;
+            page.skills.iter_mut().skip(others).for_each(|skill| self.rename(skill));
+            Ok(page)
         })
     }
 
-    fn skill<'a>(&'a self, uri: &'a str) -> SkillFuture<'a, Option<Skill>> {
+    fn skill<'a>(&'a self, principal: Option<&'a Principal>, uri: &'a str) -> SkillFuture<'a, Option<Skill>> {
         Box::pin(async move {
-            let found = self.source.skill(&self.prefix.registered_uri(uri)).await?;
-            Ok(found.map(|skill| self.renamed(skill)))
+            let mut found = self.source.skill(principal, &self.prefix.registered_uri(uri)).await?;
+            found.iter_mut().for_each(|skill| self.rename(skill));
+            Ok(found)
         })
     }
 
-    fn read<'a>(&'a self, uri: &'a str) -> SkillFuture<'a, Option<Vec<u8>>> {
-        Box::pin(async move { self.source.read(&self.prefix.registered_uri(uri)).await })
+    fn read<'a>(
+        &'a self,
+        principal: Option<&'a Principal>,
+        uri: &'a str,
+    ) -> SkillFuture<'a, Option<Vec<u8>>> {
+        Box::pin(async move { self.source.read(principal, &self.prefix.registered_uri(uri)).await })
     }
 
-    fn directory<'a>(&'a self, uri: &'a str) -> SkillFuture<'a, Option<Vec<Resource>>> {
+    fn directory<'a>(
+        &'a self,
+        principal: Option<&'a Principal>,
+        uri: &'a str,
+    ) -> SkillFuture<'a, Option<Vec<Resource>>> {
         Box::pin(async move {
-            let mut children = self.source.directory(&self.prefix.registered_uri(uri)).await?;
+            let mut children = self.source.directory(principal, &self.prefix.registered_uri(uri)).await?;
             children.iter_mut().flatten().for_each(|child| child.uri = self.prefix.uri(&child.uri));
             Ok(children)
         })

@@ -7,22 +7,17 @@ use super::uri::is_uri;
 use super::{Context, HandlerMode, Router, RouterContents, RouterError};
 use crate::front::HandlerError;
 use crate::front::reply::Reply;
-use crate::front::skills::{InMemorySkill, SkillSource};
+use crate::front::skills::{InMemorySkill, SkillPage, SkillSource};
 use crate::front::wakers::SendFuture;
+use crate::peer::Principal;
 use crate::peer::server::resource_not_found;
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, code};
 use crate::schema::skills::{
     GetSkillParams, GetSkillResult, ListSkillsParams, ListSkillsResult, ReadDirectoryParams,
-    ReadDirectoryResult, Skill, contents,
+    ReadDirectoryResult, contents, directories_within,
 };
 use crate::schema::{List, ReadResourceParams, ReadResourceResult, Resource, Revision, ServerCapability};
-
-/// The number of files on a page of skills after which it ends: entries are not divided, and have up to 512 files.
-const FILES_PER_PAGE: usize = 4096;
-
-/// The size in bytes of the files on a page after which it ends: their digests are computed for it.
-const BYTES_PER_PAGE: u64 = 64 * 1024 * 1024;
 
 /// A source of skills, and the URIs of its files that are resources of the router.
 #[derive(Clone)]
@@ -116,26 +111,29 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         })
     }
 
+    //= S12.7 "has pages that divide no entry"
     /// Starts to list skills.
-    pub(super) fn list_skills(&self, params: ListSkillsParams) -> M::HandlerFuture {
-        let (sources, most) = (self.contents.skills.clone(), self.contents.page_size.max(1));
+    pub(super) fn list_skills(&self, params: ListSkillsParams, context: &Context) -> M::HandlerFuture {
+        let (sources, principal) = (self.contents.skills.clone(), context.principal().cloned());
+        let page = SkillPage::new(params.cursor, self.contents.page_size);
         M::wrap_future(Box::pin(async move {
-            let listed = match page(&sources, params.cursor.as_deref(), most).await {
+            let SkillPage { skills, is_full, .. } = match fill(&sources, page, principal.as_ref()).await {
                 Ok(page) => page,
                 Err(error) => return error.into_reply(Revision::LATEST),
             };
-            let (skills, next_cursor) = listed;
+            let next_cursor = skills.last().filter(|_| is_full).map(|last| last.uri.clone());
             Reply::result(ListSkillsResult { next_cursor, ..ListSkillsResult::new(List::from(skills)) })
         }))
     }
 
+    //= S12.6 "for every skill that is served, listed or not"
     /// Starts to make the entry of a skill.
-    pub(super) fn get_skill(&self, params: GetSkillParams) -> M::HandlerFuture {
-        let source = self.skill_source(&params.uri);
+    pub(super) fn get_skill(&self, params: GetSkillParams, context: &Context) -> M::HandlerFuture {
+        let (source, principal) = (self.skill_source(&params.uri), context.principal().cloned());
         M::wrap_future(Box::pin(async move {
             let uri = &params.uri;
             let found = match &source {
-                Some(source) => source.skill(uri).await,
+                Some(source) => source.skill(principal.as_ref(), uri).await,
                 None => Ok(None),
             };
             match found {
@@ -146,14 +144,16 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         }))
     }
 
+    //= S12.8 "every directory level of the skills"
     /// Starts to read a directory.
-    pub(super) fn read_directory(&self, params: ReadDirectoryParams) -> M::HandlerFuture {
-        let (source, most) = (self.skill_source(&params.uri), self.contents.page_size.max(1));
+    pub(super) fn read_directory(&self, params: ReadDirectoryParams, context: &Context) -> M::HandlerFuture {
+        let (source, principal) = (self.skill_source(&params.uri), context.principal().cloned());
+        let (outer, most) = (self.outer_directory(&params.uri), self.contents.page_size.max(1));
         M::wrap_future(Box::pin(async move {
             let uri = &params.uri;
             let found = match &source {
-                Some(source) => source.directory(uri).await,
-                None => Ok(None),
+                Some(source) => source.directory(principal.as_ref(), uri).await,
+                None => Ok(outer),
             };
             match found {
                 Ok(Some(children)) => directory_page(children, params.cursor.as_deref(), most),
@@ -163,11 +163,13 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         }))
     }
 
+    //= S12.13 "is read by `resources/read`"
     /// Starts to read a file of a source, if one has its URI.
-    pub(super) fn read_skill_file(&self, uri: &str, revision: Revision) -> Option<M::HandlerFuture> {
+    pub(super) fn read_skill_file(&self, uri: &str, context: &Context) -> Option<M::HandlerFuture> {
         let (source, uri) = (self.skill_source(uri)?, uri.to_owned());
+        let (principal, revision) = (context.principal().cloned(), context.revision());
         Some(M::wrap_future(Box::pin(async move {
-            match source.read(&uri).await {
+            match source.read(principal.as_ref(), &uri).await {
                 Ok(read) => read_reply(&uri, read, revision),
                 Err(error) => error.into_reply(revision),
             }
@@ -179,6 +181,12 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         let has = |root: &str| uri.starts_with(root) || root.strip_suffix('/') == Some(uri);
         let found = self.contents.skills.iter().find(|skills| has(skills.source.root()));
         found.map(|skills| skills.source.clone())
+    }
+
+    /// What is directly within a directory in which sources lie.
+    fn outer_directory(&self, uri: &str) -> Option<Vec<Resource>> {
+        let roots = self.contents.skills.iter().map(|skills| skills.source.root());
+        Some(directories_within(uri, roots)).filter(|directories| !directories.is_empty())
     }
 }
 
@@ -226,40 +234,28 @@ fn read_reply(uri: &str, bytes: Option<Vec<u8>>, revision: Revision) -> Reply {
     }
 }
 
-/// One page of skills, of all sources in turn, and the cursor of the next: the URI of its last skill.
-async fn page(
+/// Fills a page with skills of all sources in turn. The cursor of the next page is the URI of its last skill.
+async fn fill(
     registered: &[RegisteredSkills],
-    cursor: Option<&str>,
-    most: usize,
-) -> Result<(Vec<Skill>, Option<String>), HandlerError> {
-    let unknown = || HandlerError::invalid_params(format!("unknown cursor {:?}", cursor.unwrap_or_default()));
-    let first = match cursor {
+    mut page: SkillPage,
+    principal: Option<&Principal>,
+) -> Result<SkillPage, HandlerError> {
+    let first = match page.after() {
         None => 0,
         Some(last) => {
             let mut roots = registered.iter().map(|skills| skills.source.root());
+            let unknown = || HandlerError::invalid_params(format!("unknown cursor {last:?}"));
             roots.position(|root| last.starts_with(root)).ok_or_else(unknown)?
         }
     };
-    let (mut skills, mut files, mut bytes): (Vec<Skill>, usize, u64) = (Vec::new(), 0, 0);
     for RegisteredSkills { source, .. } in registered.iter().skip(first) {
-        for uri in source.uris().await? {
-            if cursor.is_some_and(|last| last.starts_with(source.root()) && *uri <= *last) {
-                continue;
-            }
-            let is_full = skills.len() >= most || files >= FILES_PER_PAGE || bytes >= BYTES_PER_PAGE;
-            if let Some(last) = skills.last().filter(|_| is_full) {
-                let next = Some(last.uri.clone());
-                return Ok((skills, next));
-            }
-            // It may have gone in the meantime.
-            if let Some(skill) = source.skill(&uri).await? {
-                files = files.saturating_add(skill.files().len());
-                bytes = bytes.saturating_add(skill.size());
-                skills.push(skill);
-            }
+        page = source.list(principal, page).await?;
+        if page.is_full {
+            break;
         }
+        page.after = None;
     }
-    Ok((skills, None))
+    Ok(page)
 }
 
 /// One page of a directory, and the cursor of the next: the URI of its last child.

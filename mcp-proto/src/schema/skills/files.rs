@@ -1,5 +1,7 @@
 //! The files of a skill as resources, and the entry that describes them.
 
+use alloc::collections::BTreeSet;
+
 use iri_string::percent_encode::PercentEncodedForUri;
 use iri_string::types::IriStr;
 
@@ -76,7 +78,33 @@ pub fn uri_within(folder: &str, path: &str) -> Option<String> {
     Some(uri)
 }
 
+/// The directories directly within a directory that lead to files with these URIs, ordered by their URIs.
+///
+/// Every level above a skill is a directory of its server.
+///
+/// ```
+/// use mcp_proto::schema::skills::directories_within;
+///
+/// let skills = ["skill://acme/billing/refunds/SKILL.md", "skill://acme/knots/SKILL.md"];
+/// let names: Vec<_> = directories_within("skill://acme", skills).into_iter().map(|it| it.name).collect();
+/// assert_eq!(names, ["billing", "knots"]);
+/// ```
+///
+/// <https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx>
+pub fn directories_within<'a>(directory: &str, uris: impl IntoIterator<Item = &'a str>) -> Vec<Resource> {
+    let uris = uris.into_iter().filter(|_| directory.contains("://"));
+    let paths = uris.filter_map(|uri| uri.strip_prefix(directory)?.strip_prefix('/'));
+    let segments: BTreeSet<&str> = paths.filter_map(|path| Some(path.split_once('/')?.0)).collect();
+    let resource = |segment: &str| {
+        let mut resource = Resource::new(format!("{directory}/{segment}"), name_of(segment));
+        resource.mime_type = Some(DIRECTORY_MEDIA_TYPE.to_owned());
+        resource
+    };
+    segments.into_iter().map(resource).collect()
+}
+
 impl Skill {
+    //= S12.4 "lists every file of the skill once"
     /// Makes the entry of a skill from its files: from the bytes of its `SKILL.md`, and from the size and digest of every
     /// file, that of `SKILL.md` and those of skills in its folders included.
     ///
@@ -106,6 +134,7 @@ impl Skill {
         skill.check_for_hosts().map(|()| skill)
     }
 
+    //= C15.17 "up to 512 files and 16 MiB are accepted"
     /// Checks that hosts accept the entry: its form, and the limits that this library's client has too.
     pub(crate) fn check_for_hosts(&self) -> Result<(), SkillFilesError> {
         self.check().map_err(SkillFilesError::Entry)?;
@@ -137,25 +166,14 @@ impl Skill {
     pub fn children(&self, directory: &str) -> Option<Vec<Resource>> {
         let own = self.folder()?;
         let is_own = directory.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        let mut children: Vec<Resource> = Vec::new();
-        let mut files: Vec<&SkillFile> = self.files().iter().filter(|_| is_own).collect();
-        files.sort_unstable_by(|a, b| a.uri.cmp(&b.uri));
-        for file in files {
-            let Some(path) = file.uri.strip_prefix(directory).and_then(|rest| rest.strip_prefix('/')) else {
-                continue;
-            };
-            let Some((segment, _)) = path.split_once('/') else {
-                children.push(self.resource(file));
-                continue;
-            };
-            let uri = format!("{directory}/{segment}");
-            // Files of one folder follow each other, for they are ordered.
-            if children.last().is_none_or(|last| last.uri != uri) {
-                let mut child = Resource::new(uri, name_of(segment));
-                child.mime_type = Some(DIRECTORY_MEDIA_TYPE.to_owned());
-                children.push(child);
-            }
-        }
+        let files = self.files().iter().filter(|_| is_own);
+        let mut children = directories_within(directory, files.clone().map(|file| &*file.uri));
+        let is_child = |file: &&SkillFile| {
+            let name = file.uri.strip_prefix(directory).and_then(|rest| rest.strip_prefix('/'));
+            name.is_some_and(|name| !name.contains('/'))
+        };
+        children.extend(files.filter(is_child).map(|file| self.resource(file)));
+        children.sort_unstable_by(|a, b| a.uri.cmp(&b.uri));
         (!children.is_empty()).then_some(children)
     }
 

@@ -39,6 +39,7 @@ pub struct Frontmatter {
 }
 
 impl Frontmatter {
+    //= S12.2 "begins with frontmatter with `name` and `description`"
     /// Reads the frontmatter of a `SKILL.md`.
     ///
     /// # Errors
@@ -79,6 +80,7 @@ impl Frontmatter {
         self.field(field).is_some_and(is_text)
     }
 
+    //= S12.3 "identical in content to that of the `SKILL.md`"
     /// Its fields as JSON, by the core schema of YAML 1.2, in their order: what a listing has. Numbers that JSON lacks, such
     /// as `.inf`, are text.
     ///

@@ -30,7 +30,7 @@ use crate::rpc::json_reader::NotJson;
 
 pub use super::method::{GetSkill, ListSkills, ReadDirectory};
 #[cfg(feature = "skills")]
-pub use files::{SkillFilesError, contents, uri_within};
+pub use files::{SkillFilesError, contents, directories_within, uri_within};
 #[cfg(feature = "skills")]
 pub use frontmatter::{Frontmatter, FrontmatterError, FrontmatterMismatch};
 
@@ -159,6 +159,7 @@ impl From<Vec<SkillFile>> for SkillFiles {
     }
 }
 
+//= C15.3 "another value than a list or `dynamic`, is invalid"
 impl Read for SkillFiles {
     const EXPECTED: &'static str = "a list of files, or \"dynamic\"";
 
@@ -392,6 +393,7 @@ error_text! { InvalidSkill:
 
 #[cfg(feature = "skills")]
 impl SkillFile {
+    //= S12.5 "of the raw bytes; `size` is their number"
     /// Describes a file with these bytes.
     pub fn of(uri: impl Into<String>, bytes: &[u8]) -> Self {
         Self::new(uri, Digest::of(bytes), u64::try_from(bytes.len()).unwrap_or(u64::MAX))
