@@ -241,7 +241,12 @@ impl Host {
         let server = if is_project { ServerId::project(path, name) } else { ServerId::user(name) };
         self.shared().command(|state, now| {
             state.unsaved.add_approvals(server);
+            let of_server = state.approvals.iter().filter(|it| (it.path(), it.server()) == (path, name));
+            let skills: Vec<Arc<str>> = of_server.filter_map(|it| it.skill().map(Into::into)).collect();
             let is_revoked = state.approvals.revoke(path, name);
+            for skill in skills {
+                state.publish(HostEvent::SkillRevoked { server: name.into(), skill });
+            }
             if is_revoked && is_project {
                 // Running calls do not finish, also of a server that is switched off or removed, and while the host closes.
                 state.plane.end_grace(now, server);

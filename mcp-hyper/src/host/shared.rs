@@ -30,6 +30,7 @@ use super::events::{
     CallEnd, CallError, CallPhase, Counters, EventQueue, HostEvent, ItemCounts, ServerReport, StartSteps,
 };
 #[cfg(feature = "tracing")]
+use super::skills::SkillQuestion;
 use super::trace::TracedEvents;
 #[cfg(feature = "auth")]
 use crate::auth::KnownRecord;
@@ -60,6 +61,8 @@ pub(super) struct State {
     pub(super) entries: BTreeMap<ServerId, Arc<ServerEntry>>,
     pub(super) approvals: Approvals,
     pub(super) skills: SkillCatalogue,
+    /// The skills, by their names, about which the user is being asked.
+    pub(super) skill_questions: BTreeMap<String, Arc<SkillQuestion>>,
     /// The requests that show a file of variables, with the meanings of their entries.
     pub(super) requests: BTreeMap<ServerId, (Fingerprint, ApprovalRequest)>,
     pub(super) connections: BTreeMap<ServerId, Connection>,
@@ -239,7 +242,7 @@ impl State {
         if self.entries.get(&entry.id()).is_none_or(|known| known.meaning() != entry.meaning()) {
             return;
         }
-        self.approvals.revoke(request.path(), request.server());
+        self.approvals.revoke_server(request.path(), request.server());
         self.requests.insert(entry.id(), (entry.meaning(), request));
         // It is configured, so that it is known, unless the host is closed.
         let _ = self.plane.revoke_approval(now, entry.id());
@@ -292,6 +295,7 @@ impl Shared {
             entries: BTreeMap::new(),
             approvals,
             skills,
+            skill_questions: BTreeMap::new(),
             requests: BTreeMap::new(),
             connections: BTreeMap::new(),
             #[cfg(feature = "auth")]

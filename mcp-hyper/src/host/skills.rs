@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_lite::future::{Boxed, or};
 use futures_util::future::join_all;
@@ -65,7 +66,8 @@ impl SkillOptions {
     /// [`approve`](SkillRequest::approve), or [`approve_with_tools`](SkillRequest::approve_with_tools) if the user also agreed
     /// to the tools that the skill asks for.
     ///
-    /// The future runs in the task that loads the skill.
+    /// The future runs in the task that loads the skill. Others that load the same skill meanwhile wait for its answer, so that
+    /// it must not load the skill itself: [`Client::read_skill_file`] reads the files that the user wants to see.
     pub fn on_request<F>(mut self, ask: impl Fn(SkillRequest) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Option<Approval>> + Send + 'static,
@@ -154,10 +156,12 @@ impl From<SkillError> for SkillUseError {
 /// They are kept nowhere, except that a text beyond the [limits](super::HostOptions::result_limits) goes to the
 /// [folder of results](super::HostOptions::spill_folder): no program must look for skills there.
 impl Host {
+    //= C15.9 "No file is read on connection, listing or approval"
     /// Lists the skills of the connected servers that offer any. Those of a server that is away stay as it last listed them.
     ///
     /// An approval ends when the listing has other content than was approved, or an entry that cannot be used. Of a listing of
-    /// more than 4 MiB only the beginning is taken; one that takes longer than a call of the server may is an error, and the
+    /// more than 4 MiB only the beginning is taken, and of more than 2,000 skills the first ones: each other is an error, and
+    /// stays approved; one that takes longer than a call of the server may is an error, and the
     /// others do not wait for it. An error removes no skill.
     ///
     /// <https://modelcontextprotocol.io/seps/2640-skills-extension#enumeration-via-skillslist>
@@ -370,8 +374,9 @@ impl Host {
                 false => state.skills.merge(name, skills),
             };
             errors.extend(unreadable);
-            // An entry that cannot be loaded any more is not what was approved.
-            errors.iter().for_each(|error| _ = state.revoke_skill(entry, &error.skill));
+            // An entry that cannot be loaded any more is not what was approved, unless it is one too many.
+            let broken = errors.iter().filter(|error| error.kind != SkillErrorKind::TooMany);
+            broken.for_each(|error| _ = state.revoke_skill(entry, &error.skill));
             let listed = state.skills.iter().filter(|skill| skill.server == name);
             let listed: Vec<_> = listed.map(|skill| skill.skill.clone()).collect();
             listed.iter().for_each(|skill| state.revoke_changed_skill(entry, skill));
@@ -471,21 +476,48 @@ impl Host {
         }
     }
 
-    /// Checks that the user has approved the skill, or asks.
+    /// Checks that the user has approved the skill, or asks, once for all that load it meanwhile.
     async fn permit_skill(&self, read: &SkillRead) -> Result<(), SkillUseError> {
         let refused = || SkillUseError::NotApproved(read.name.clone());
-        let request = match self.with(|state| state.permit_skill(read)).ok_or_else(refused)? {
-            Ok(_) => return Ok(()),
-            Err(request) => request,
-        };
         let ask = self.settings.skills.as_ref().and_then(|skills| skills.ask.clone());
-        let approval = ask.ok_or_else(refused)?(*request).await.ok_or_else(refused)?;
-        self.approve(approval);
-        // Not if the entry changed while the user read it.
-        match self.with(|state| state.permit_skill(read)) {
-            Some(Ok(_)) => Ok(()),
-            _ => Err(refused()),
+        loop {
+            let question = match self.with(|state| state.permit_skill(read)).ok_or_else(refused)? {
+                Ok(_) => return Ok(()),
+                Err(request) => self.question(read, ask.as_ref().ok_or_else(refused)?, *request).await,
+            };
+            // Not if the entry changed while the user read it.
+            if question.is_answered.load(Ordering::Acquire) && question.skill == read.skill {
+                let permit = self.with(|state| state.permit_skill(read));
+                return permit.is_some_and(|permit| permit.is_ok()).then_some(()).ok_or_else(refused);
+            }
+            // Who asked gave up, or asked about other content.
+            if self.with(|state| state.is_closed()) {
+                return Err(refused());
+            }
         }
+    }
+
+    /// Asks the user about a skill, or waits until a question about it that is open has ended.
+    async fn question(&self, read: &SkillRead, ask: &AskSkill, request: SkillRequest) -> Arc<SkillQuestion> {
+        let new = Arc::new(SkillQuestion { skill: read.skill.clone(), is_answered: AtomicBool::new(false) });
+        let open = self.with(|state| {
+            // It may have been answered a moment ago.
+            let is_permitted = matches!(state.permit_skill(read), Some(Ok(_)));
+            new.is_answered.store(is_permitted, Ordering::Release);
+            state.skill_questions.entry(read.name.clone()).or_insert_with(|| new.clone()).clone()
+        });
+        if !Arc::ptr_eq(&open, &new) {
+            self.shared().wait(|state| !state.is_asked(&read.name, &open)).await;
+            return open;
+        }
+        let _open = OpenQuestion { host: self, name: &read.name };
+        if !open.is_answered.load(Ordering::Acquire) {
+            if let Some(approval) = ask(request).await {
+                self.approve(approval);
+            }
+            open.is_answered.store(true, Ordering::Release);
+        }
+        open
     }
 
     /// Ends the approval of a skill whose content is not what was approved, and gets its present entry.
@@ -497,6 +529,27 @@ impl Host {
         });
         // If that fails, the old entry stays, and nothing can be read that differs from it.
         let _ = self.get_skill(&read.server, read.skill.uri()).await;
+    }
+}
+
+/// A question to the user whether a skill may be loaded.
+pub(super) struct SkillQuestion {
+    skill: Arc<SkillManifest>,
+    is_answered: AtomicBool,
+}
+
+/// Ends a question that is open, answered or not.
+struct OpenQuestion<'a> {
+    host: &'a Host,
+    name: &'a str,
+}
+
+impl Drop for OpenQuestion<'_> {
+    fn drop(&mut self) {
+        self.host.with(|state| {
+            state.skill_questions.remove(self.name);
+            state.wake_waiting();
+        });
     }
 }
 
@@ -550,6 +603,11 @@ impl State {
         let entry = self.visible_entry(&read.server)?;
         let present = self.skills.find(&read.name)?;
         (**present.skill == *read.skill).then(|| self.approvals.permit_skill(entry, &read.skill))
+    }
+
+    /// Whether this question is open.
+    fn is_asked(&self, name: &str, question: &Arc<SkillQuestion>) -> bool {
+        self.skill_questions.get(name).is_some_and(|open| Arc::ptr_eq(open, question))
     }
 
     fn revoke_changed_skill(&mut self, entry: &ServerEntry, skill: &SkillManifest) {

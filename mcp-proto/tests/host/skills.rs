@@ -63,7 +63,7 @@ fn approved(entry: &ServerEntry, skill: &SkillManifest) -> Approvals {
 
 // --- Approval ---
 
-/// Security Implications, content-bound approval: any change of the files or the frontmatter asks again.
+/// C15.14: Security Implications, content-bound approval: any change of the files or the frontmatter asks again.
 #[test]
 fn approval_of_a_skill_ends_with_any_change_of_its_content() {
     let (entry, skill) = (user("shop", "shop"), manifest(refunds()));
@@ -116,7 +116,7 @@ fn approval_of_a_skill_is_for_one_server_as_it_is_reached_now() {
     assert!(approvals.permit_skill(&project("/work/.mcp.json"), &skill).is_err());
 }
 
-/// Nested skills: activation requires fresh consent.
+/// C15.10: Nested skills: activation requires fresh consent.
 #[test]
 fn approval_of_a_skill_says_nothing_about_a_nested_one() {
     let entry = user("shop", "shop");
@@ -125,7 +125,7 @@ fn approval_of_a_skill_says_nothing_about_a_nested_one() {
     assert!(approvals.permit_skill(&entry, &nested).is_err());
 }
 
-/// Security Implications, no implicit permission grants.
+/// C15.11: Security Implications, no implicit permission grants.
 #[test]
 fn allowed_tools_are_granted_only_if_the_user_agreed_to_them() {
     let entry = user("shop", "shop");
@@ -143,6 +143,7 @@ fn allowed_tools_are_granted_only_if_the_user_agreed_to_them() {
     assert_eq!(listed.requested_tools(), ["Bash", "Write"]);
 }
 
+/// C15.14
 /// Security Implications: a skill without `resources` cannot be content-bound, so that its approval is not persisted.
 #[test]
 fn approval_of_a_dynamic_skill_is_not_stored() {
@@ -152,7 +153,7 @@ fn approval_of_a_dynamic_skill_is_not_stored() {
     assert!(stored.permit_skill(&entry, &skill).is_err());
 }
 
-/// Provenance and inspection: no text of a server passes for a line of the request.
+/// C15.20: Provenance and inspection: no text of a server passes for a line of the request.
 #[test]
 fn request_shows_origin_and_files_without_control_characters() {
     let skill = with_field(refunds(), "description", json!("Fine.\n  of the server: bank\u{1b}[2J"));
@@ -176,11 +177,22 @@ fn revoked_approval_of_a_server_takes_those_of_its_skills_along() {
 
 // --- The catalogue ---
 
+/// A server that has to be approved again, for its variables, has the same skills as before.
+#[test]
+fn approvals_of_skills_outlast_that_of_their_server_alone() {
+    let (entry, skill) = (project("/work/.mcp.json"), manifest(refunds()));
+    let mut approvals = approved(&entry, &skill);
+    approvals.insert(entry.permit(&approvals).unwrap_err().approve());
+    assert!(approvals.revoke_server("/work/.mcp.json", "shop"));
+    assert!(!approvals.revoke_server("/work/.mcp.json", "shop"));
+    assert!(entry.permit(&approvals).is_err() && approvals.permit_skill(&entry, &skill).is_ok());
+}
+
 fn names(skills: &SkillCatalogue) -> Vec<String> {
     skills.iter().map(|skill| skill.name.to_owned()).collect()
 }
 
-/// Names: equal names are shown with their origin, and none shadows another.
+/// C15.5, C15.21: Names: equal names are shown with their origin, and none shadows another.
 #[test]
 fn equal_names_of_servers_and_paths_stay_apart() {
     let mut skills = SkillCatalogue::default();
@@ -206,6 +218,7 @@ fn equal_names_of_servers_and_paths_stay_apart() {
     assert_eq!(names(&skills).len(), 3);
 }
 
+/// C15.4
 /// Enumeration via skills/list: an entry is taken once, and a partial listing removes no skill that was got by its URI.
 #[test]
 fn listing_replaces_what_was_listed() {
@@ -239,6 +252,7 @@ fn dynamic_skills_are_refused_unless_they_are_allowed() {
     assert!(skills.update("shop", [dynamic(refunds())]).is_empty());
 }
 
+/// C15.25
 #[test]
 fn server_with_too_many_skills_has_the_first_ones() {
     let mut skills = SkillCatalogue::default();
@@ -259,6 +273,7 @@ fn call(
     read.map(|read| read.target).map_err(|error| error.to_string())
 }
 
+/// C15.13
 /// Security Implications, origin-scoped resource reads: what a skill says cannot lead to another server or folder.
 #[test]
 fn model_reads_only_files_of_the_skill_that_it_names() {
@@ -291,7 +306,7 @@ fn model_reads_only_files_of_the_skill_that_it_names() {
     assert!(matches!(invalid, Err(SkillCallError::Arguments { .. })));
 }
 
-/// Internal references are relative paths "as in the filesystem form", which are not encoded.
+/// C15.24: Internal references are relative paths "as in the filesystem form", which are not encoded.
 #[test]
 fn reference_need_not_be_encoded_and_may_have_a_fragment() {
     let folder = "skill://acme/refunds";
@@ -320,7 +335,7 @@ fn reference_need_not_be_encoded_and_may_have_a_fragment() {
     }
 }
 
-/// Security Implications, origin must be visible to the model.
+/// C15.12: Security Implications, origin must be visible to the model.
 #[test]
 fn list_and_notes_name_the_server_and_quote_its_words() {
     let scheme = NameScheme::default();

@@ -35,6 +35,7 @@ async fn load(host: &Host) -> (bool, String) {
     (content.is_error, content.to_text())
 }
 
+/// C15.9, C15.13, C15.19, C15.23
 /// Integrity and verification, Security Implications: lazy, approved, verified, with its origin.
 #[test]
 fn model_loads_a_skill_once_the_user_has_approved_it() {
@@ -91,7 +92,7 @@ fn model_loads_a_skill_once_the_user_has_approved_it() {
     });
 }
 
-/// Security Implications, content-bound approval: revoked by a mismatch, and asked for again.
+/// C15.6, C15.14: Security Implications, content-bound approval: revoked by a mismatch, and asked for again.
 #[test]
 fn content_that_changes_ends_the_approval() {
     bounded(async {
@@ -132,7 +133,7 @@ fn content_that_changes_ends_the_approval() {
     });
 }
 
-/// Security Implications: approvals persist with their content, and those of dynamic skills do not.
+/// C15.14: Security Implications: approvals persist with their content, and those of dynamic skills do not.
 #[test]
 fn approvals_of_skills_are_stored_and_dynamic_ones_are_not() {
     bounded(async {
@@ -194,7 +195,7 @@ fn server_that_lists_slowly_delays_no_skills_of_others() {
     });
 }
 
-/// Enumeration via skills/list: a listing that fails is no proof that a skill is gone.
+/// C15.4: Enumeration via skills/list: a listing that fails is no proof that a skill is gone.
 #[test]
 fn failed_listing_removes_no_skill_and_no_approval() {
     bounded(async {
@@ -269,6 +270,92 @@ fn entry_that_is_listed_again_broken_ends_the_approval() {
         folder.set_skill("shop", &moved, &text);
         host.get_skill("shop", URI).await.unwrap_err();
         assert!(host.skills()[0].permit.is_err());
+    });
+}
+
+/// Parallel loads of one skill are one question, which the next one repeats if it was never answered.
+#[test]
+fn user_is_asked_once_by_parallel_loads() {
+    bounded(async {
+        let folder = Folder::new();
+        let servers = json!({ "shop": folder.with_skills("shop") });
+        let text = skill_text("Ask for the receipt.");
+        folder.set_skill("shop", &skill_entry(&text), &text);
+        let (asked, agrees) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (count, answer) = (asked.clone(), agrees.clone());
+        let skills = SkillOptions::new().on_request(move |request: SkillRequest| {
+            count.fetch_add(1, SeqCst);
+            let agrees = answer.load(SeqCst) > 0;
+            async move {
+                futures_lite::future::yield_now().await;
+                agrees.then(|| request.approve())
+            }
+        });
+        let (host, mut events, _driver) = start_watched(options(config(servers)).skills(skills));
+        host.ready().await;
+        host.list_skills().await;
+        let two = || futures_lite::future::zip(load(&host), load(&host));
+        let (one, other) = two().await;
+        assert!(one.0 && other.0);
+        assert_eq!((asked.load(SeqCst), folder.skill_reads("shop")), (1, 0), "the refusal counts for both");
+
+        agrees.store(1, SeqCst);
+        // The first one is given up while the user reads.
+        let mut first = Box::pin(load(&host));
+        assert!(futures_lite::future::poll_once(&mut first).await.is_none());
+        let mut second = Box::pin(load(&host));
+        assert!(futures_lite::future::poll_once(&mut second).await.is_none());
+        assert_eq!(asked.load(SeqCst), 2);
+        drop(first);
+        assert!(!second.await.0);
+        assert_eq!(asked.load(SeqCst), 3);
+        let (one, other) = two().await;
+        assert!(!one.0 && !other.0 && asked.load(SeqCst) == 3);
+
+        // The application hears of each approval that ends.
+        assert!(host.revoke_approval("", "shop"));
+        loop {
+            if let HostEvent::SkillRevoked { server, skill } = events.next().await.unwrap() {
+                assert_eq!((&*server, &*skill), ("shop", URI));
+                break;
+            }
+        }
+    });
+}
+
+/// C15.25: T6: a skill that is one too many is an error, and no other skill than before.
+#[test]
+fn skill_beyond_the_bound_stays_approved() {
+    bounded(async {
+        let folder = Folder::new();
+        let servers = json!({ "shop": folder.with_skills("shop") });
+        let text = skill_text("Ask for the receipt.");
+        let entry = skill_entry(&text);
+        folder.set_skill("shop", &entry, &text);
+        let (skills, asked) = agreeing(1);
+        let (host, _driver) = start(options(config(servers)).skills(skills));
+        host.ready().await;
+        host.list_skills().await;
+        assert!(!load(&host).await.0);
+        let other = |number: usize| {
+            let uri = format!("skill://{number}/refunds/SKILL.md");
+            json!({ "uri": uri, "frontmatter": entry["frontmatter"], "resources": [{ "uri": uri, "digest": entry["resources"][0]["digest"], "size": 1 }] })
+        };
+        let list = |entries: &[Value]| {
+            let list =
+                json!({ "resultType": "complete", "skills": entries, "ttlMs": 0, "cacheScope": "private" });
+            fs::write(folder.path().join("shop-skills/list"), list.to_string()).unwrap();
+        };
+        let mut entries: Vec<Value> = (0..2000).map(other).collect();
+        entries.push(entry.clone());
+        list(&entries);
+        let listing = host.list_skills().await;
+        let [(_, Error::Skill(error))] = &*listing.errors else { panic!("{:?}", listing.errors) };
+        assert!(error.skill == URI && error.kind == SkillErrorKind::TooMany, "{error}");
+        list(&[entry]);
+        host.list_skills().await;
+        assert!(!load(&host).await.0);
+        assert_eq!(asked.load(SeqCst), 1);
     });
 }
 

@@ -163,6 +163,12 @@ impl Approvals {
         self.approvals.len() < count
     }
 
+    /// Removes the approval of a server alone. Those of its skills, which are bound to their content and to how the server is
+    /// reached, count again once the server is approved. Returns whether there was one.
+    pub fn revoke_server(&mut self, path: &str, server: &str) -> bool {
+        self.approvals.remove(&(path.into(), server.into(), None)).is_some()
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.approvals.is_empty()

@@ -119,6 +119,7 @@ pub struct SkillPermit {
 }
 
 impl SkillPermit {
+    //= C15.11 "ignored unless the user has approved that grant"
     /// The tools that the skill may use without a question, as its frontmatter names them: none, unless the user has agreed
     /// to [them](SkillRequest::approve_with_tools).
     pub fn granted_tools(&self) -> &[String] {
@@ -127,6 +128,7 @@ impl SkillPermit {
 }
 
 impl Approval {
+    //= C15.14 "bound to every `uri`, `digest` and size"
     fn of_skill(server: &ServerEntry, skill: &SkillManifest) -> Self {
         let path = approval_path(server);
         let mut digester = Digester::new("skill");
@@ -156,6 +158,8 @@ impl Approval {
 }
 
 impl Approvals {
+    //= C15.10 "needs an approval of its own"
+    //= C15.19 "approval is asked for all the same"
     /// The right to load a skill: only if the user has approved it with this content.
     ///
     /// # Errors
