@@ -165,10 +165,10 @@ impl Report {
         Self { uri: skill.uri.clone(), files: 0, bytes: 0, errors: vec![error.kind.to_string()] }
     }
 
-    /// Reads every file, to its end.
+    /// Reads every file, to its end, until one takes too long.
     ///
     /// # Errors
-    /// If one cannot be read.
+    /// If one cannot be asked for.
     async fn of(connection: &Connection, skill: &SkillManifest) -> Result<Self> {
         let mut report = Self { uri: skill.uri().to_owned(), files: 0, bytes: 0, errors: Vec::new() };
         if skill.is_dynamic() {
@@ -185,6 +185,11 @@ impl Report {
                 Err(Error::Skill(error)) => report.errors.push(format!("{}: {}", file.uri, error.kind)),
                 // The listing is wrong if the server does not have the file.
                 Err(Error::Peer(error)) => report.errors.push(format!("{}: {error}", file.uri)),
+                // Its other files may take as long; other skills need not.
+                Err(error) if error.is_timeout() => {
+                    report.errors.push(format!("{}: {error}", file.uri));
+                    break;
+                }
                 Err(error) => return Err(error.into()),
             }
         }

@@ -43,6 +43,28 @@ fn skills_are_listed_shown_and_verified() {
     assert_eq!((verified.code, verified.out), (0, line));
 }
 
+/// A file that the server does not send in time is one of its skill alone.
+#[test]
+fn verification_goes_on_after_a_file_that_takes_too_long() {
+    let folder = Folder::new();
+    let text = skill_text("Ask for the receipt.");
+    let server = folder.with_skills("shop");
+    folder.set_skill("shop", &skill_entry(&text), &text);
+    let script = server["args"][1].as_str().unwrap();
+    let script = script.replace("*resources/read*", "*resources/read*slow*) ;; *resources/read*");
+    let (mut slow, good) = (skill_entry(&text), skill_entry(&text));
+    slow["uri"] = json!("skill://slow/refunds/SKILL.md");
+    slow["resources"][0]["uri"] = slow["uri"].clone();
+    let list =
+        json!({ "resultType": "complete", "skills": [slow, good], "ttlMs": 0, "cacheScope": "private" });
+    std::fs::write(folder.path().join("shop-skills/list"), list.to_string()).unwrap();
+    let verified = mcp(&["skills", "--verify", "--timeout", "0.3", "--", "sh", "-c", &script]);
+    let lines: Vec<&str> = verified.out.lines().collect();
+    assert_eq!((verified.code, lines.len()), (1, 3), "{} {}", verified.out, verified.err);
+    assert_eq!(lines[0], "not verified skill://slow/refunds/SKILL.md");
+    assert!(lines[2].starts_with("verified skill://acme/refunds/SKILL.md"), "{}", verified.out);
+}
+
 /// Integrity and verification: what differs is neither shown nor passed over in silence.
 #[test]
 fn skill_that_differs_from_its_listing_fails() {
