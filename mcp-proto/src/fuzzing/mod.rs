@@ -17,11 +17,13 @@ mod host;
 mod http_client;
 mod http_server;
 mod server;
+mod skills;
 mod sse;
 mod wire;
 
 pub use auth::{challenge, fetch_policy, metadata, token_answer};
 pub use host::{host_config, host_control, host_names, host_results};
+pub use skills::skill_manifest;
 pub use sse::{redact, sse};
 pub use wire::{envelope, frontmatter, header, lines, schema};
 

@@ -3,6 +3,7 @@
 use mcp_proto::fuzzing;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use serde_json::json;
 
 type Body = fn(&[u8]);
 
@@ -120,10 +121,31 @@ fn frontmatter_equals_its_json() {
     run(fuzzing::frontmatter);
 }
 
+/// The skills extension: whatever an entry has, its files lie in its folder.
+#[test]
+fn files_of_skills_lie_in_their_folders() {
+    let parts =
+        ["/", "..", ".", "%2e", "%2F", "%5c", "\\", "a", "b", "SKILL.md", "#", "?", " ", "é", "\u{202e}"];
+    let path = || proptest::collection::vec(proptest::sample::select(parts.to_vec()), 1..6);
+    let paths = proptest::collection::vec(path().prop_map(|parts| parts.concat()), 1..6);
+    let runner = &mut TestRunner::deterministic();
+    let outcome = runner.run(&(paths, any::<bool>()), |(paths, is_listed)| {
+        let folder = "skill://acme/refunds/";
+        let file = |path: &str| json!({ "uri": format!("{folder}{path}"), "digest": format!("sha256:{}", "0".repeat(64)), "size": 1 });
+        let mut files = vec![file("SKILL.md")];
+        files.extend(paths.iter().filter(|_| is_listed).map(|path| file(path)));
+        let frontmatter = json!({ "name": "refunds", "description": "Refunds" });
+        let entry = json!({ "uri": format!("{folder}SKILL.md"), "frontmatter": frontmatter, "resources": files });
+        fuzzing::skill_manifest(format!("{entry}\n{}", paths.join("\n")).as_bytes());
+        Ok(())
+    });
+    outcome.unwrap();
+}
+
 /// The committed corpora, with every input that once failed.
 #[test]
 fn fuzz_targets_accept_the_committed_corpora() {
-    let targets: [(&str, Body); 19] = [
+    let targets: [(&str, Body); 20] = [
         ("challenge", fuzzing::challenge),
         ("client", fuzzing::client),
         ("envelope", fuzzing::envelope),
@@ -141,6 +163,7 @@ fn fuzz_targets_accept_the_committed_corpora() {
         ("redact", fuzzing::redact),
         ("schema", fuzzing::schema),
         ("server", fuzzing::server),
+        ("skill_manifest", fuzzing::skill_manifest),
         ("sse", fuzzing::sse),
         ("token_answer", fuzzing::token_answer),
     ];
