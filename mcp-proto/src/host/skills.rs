@@ -104,6 +104,7 @@ impl SkillCatalogue {
         Self { allows_dynamic, servers: BTreeMap::new() }
     }
 
+    //= C15.4 "An empty or partial listing is no proof"
     /// Replaces the listed skills of a server. Skills that were [added](Self::insert) stay: a listing may be partial.
     ///
     /// Returns what is wrong with those that are left out.
@@ -214,6 +215,7 @@ impl SkillCatalogue {
         list
     }
 
+    //= C15.13 "to its own server alone"
     /// Resolves a call of one of the host's tools for skills. The server that it names is the only one to ask.
     ///
     /// # Errors
@@ -250,6 +252,7 @@ impl SkillEntry<'_> {
     }
 }
 
+//= C15.5 "kept apart by server and path"
 /// The name of a skill for a model. Equal only for the same URI of the same server: no part of a path is empty, and the
 /// label of a server has no slash.
 fn name(server: &str, skill: &SkillManifest) -> String {
@@ -407,6 +410,7 @@ pub enum SkillTarget {
 }
 
 impl SkillRead {
+    //= C15.12 "with the host's label of its server"
     /// The host's words above the content, which tell a model where it is from.
     pub fn note(&self, scheme: &NameScheme) -> String {
         let Self { name, server, skill, target } = self;

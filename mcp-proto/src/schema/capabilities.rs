@@ -367,6 +367,7 @@ capabilities! {
     } extensions {
         /// The tasks extension of 2026-07-28.
         TasksExtension = tasks::EXTENSION, of tasks::EXTENSION;
+        //= C15.1 "only once the server has declared the extension"
         /// The skills extension of 2026-07-28.
         SkillsExtension = skills::EXTENSION, of skills::EXTENSION;
         /// Reading directories, as the skills extension defines it.

@@ -118,6 +118,7 @@ impl SkillManifest {
         list.or_else(|| Some(split_tools(&value.decode::<String>().ok()?))).unwrap_or_default()
     }
 
+    //= C15.24 "in the folder of the `SKILL.md` that has them"
     /// Resolves a path relative to the folder, or a URI in it, to the URI of a file or folder of this skill. A path need not
     /// be percent-encoded; a fragment at its end is not part of it.
     ///
@@ -167,6 +168,7 @@ impl SkillManifest {
         self.skill.children(folder).unwrap_or_default()
     }
 
+    //= C15.8 "Reads go only to URIs that the entry lists"
     /// Checks that a URI is that of a file which the entry lists.
     ///
     /// # Errors
@@ -179,6 +181,8 @@ impl SkillManifest {
         }
     }
 
+    //= C15.6 "Digest and size are verified at every read"
+    //= C15.7 "compared with the entry field by field"
     /// Verifies what `resources/read` returned for a file, and returns the file.
     ///
     /// Size and digest are those of the entry, and the frontmatter of `SKILL.md` equals that of the entry, field by field.

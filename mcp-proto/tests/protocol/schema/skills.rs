@@ -51,7 +51,7 @@ fn generated_content_is_a_word() {
     assert_eq!(serde_json::to_value(&skill).unwrap(), generated);
 }
 
-/// "An entry with no `resources` at all, or with any value other than an array or `dynamic`, is invalid".
+/// C15.3: "An entry with no `resources` at all, or with any value other than an array or `dynamic`, is invalid".
 #[test]
 fn invalid_entry_is_set_apart_from_the_others() {
     let changed = |pointer: &str, value: Value| {
@@ -77,6 +77,7 @@ fn invalid_entry_is_set_apart_from_the_others() {
     assert_eq!(listing.ttl_ms, Some(5));
 }
 
+/// S12.2, S12.5
 #[test]
 fn entry_that_breaks_a_rule_is_refused() {
     let outside = |uri: &str| InvalidSkill::Outside { uri: uri.into() };
