@@ -195,7 +195,7 @@ fn directory_has_its_direct_children() {
 fn directory_above_skills_has_the_directories_of_all() {
     let router =
         Router::new("x", "1").skill(named("taxes").under("acme/billing")).skill(named("knots").under("acme"));
-    let router = router.skill(refunds()).skills_from(Rooted("gen://a/b/"));
+    let router = router.skill(refunds()).skills_from(Rooted("gen://a/b/")).skills_from(Rooted("whole://"));
     let mut server = ServerHarness::modern(router);
     for (directory, expected) in [
         ("skill://acme", &["skill://acme/billing", "skill://acme/knots"][..]),
@@ -207,7 +207,7 @@ fn directory_above_skills_has_the_directories_of_all() {
         assert_eq!(uris(&children), expected, "{directory}");
         assert_eq!(children[0]["mimeType"], "inode/directory");
     }
-    for uri in ["skill://acm", "skill://acme/", "skill://", "skill:/", "skill:", "gen://b"] {
+    for uri in ["skill://acm", "skill://acme/", "skill://", "skill:/", "skill:", "gen://b", "whole:/"] {
         let error = server.error("resources/directory/read", json!({ "uri": uri }));
         assert_eq!(error["code"], code::INVALID_PARAMS, "{uri}");
     }
@@ -436,7 +436,7 @@ impl SkillSource for Rooted {
         _: Option<&'a Principal>,
         _: &'a str,
     ) -> SkillFuture<'a, Option<Vec<Resource>>> {
-        Box::pin(ready(Ok(None)))
+        Box::pin(ready(Ok(Some(Vec::new()))))
     }
 }
 

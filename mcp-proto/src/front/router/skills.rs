@@ -178,7 +178,9 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
 
     /// The source of a URI of a file, or of a directory.
     fn skill_source(&self, uri: &str) -> Option<Arc<dyn SkillSource>> {
-        let has = |root: &str| uri.starts_with(root) || root.strip_suffix('/') == Some(uri);
+        // The root of a whole scheme is no directory.
+        let is_folder = uri.contains("://");
+        let has = |root: &str| uri.starts_with(root) || is_folder && root.strip_suffix('/') == Some(uri);
         let found = self.contents.skills.iter().find(|skills| has(skills.source.root()));
         found.map(|skills| skills.source.clone())
     }
