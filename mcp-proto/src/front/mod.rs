@@ -112,6 +112,7 @@ mod error;
 mod events;
 mod handler_error;
 pub mod layer;
+mod limiter;
 mod mode;
 mod notification;
 mod params;

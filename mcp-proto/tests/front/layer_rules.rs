@@ -3,7 +3,9 @@
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
-use mcp_proto::front::layer::{Audit, AuditOutcome, AuditRecord, MessageDirection, RuleMatch, Rules, Side};
+use mcp_proto::front::layer::{
+    Audit, AuditOutcome, AuditRecord, MessageDirection, NamePattern, RuleMatch, Rules, Side,
+};
 use mcp_proto::front::{ClientHandlers, Context, Error, HandlerError, NoArguments, Router};
 use mcp_proto::peer::Principal;
 use mcp_proto::quota::RateLimit;
@@ -256,6 +258,66 @@ fn rules_see_the_uri_that_a_template_decodes() {
     let allow = || Rules::new().allow(RuleMatch::item("note:///a!")).deny(RuleMatch::any(), "private");
     assert_eq!(read(allow(), "note:///a!"), None);
     assert_eq!(read(allow(), "note:///a%21"), denied);
+}
+
+/// A server that reads files takes `..` for the folder above.
+#[test]
+fn rules_see_the_path_without_dot_segments() {
+    let read = |rules: Rules, uri: &str| {
+        let template = ResourceTemplate::new("file:///{+name}", "file");
+        let router = Router::new("files", "1").template(template, async |Note { name }, _| name).layer(rules);
+        let mut s = ServerHarness::modern(router);
+        s.request("resources/read", json!({"uri": uri}))["error"]["message"].as_str().map(str::to_owned)
+    };
+    let deny = |pattern: &str| Rules::new().deny(RuleMatch::item(pattern), "private");
+    let denied = Some("private".to_owned());
+    for uri in [
+        "file:///secret/a",
+        "file:///x/../secret/a",
+        "file:///./secret/./a",
+        "file:///../secret/a",
+        "file:///x/%2e%2E/secret/a",
+        "file:///x/..%2Fsecret/a",
+        "file:///x%2F..%2Fsecret%2Fa",
+        "file:///secret/b/../a",
+    ] {
+        for pattern in ["file:///secret/*", "file:///secret/a", "file:///y/../secret/*", "file:///sec*"] {
+            assert_eq!(read(deny(pattern), uri), denied, "{uri} by {pattern}");
+        }
+    }
+    for uri in ["file:///secret/../a", "file:///secret/..", "file:///secrets", "file:///x?/../secret/a"] {
+        assert_ne!(read(deny("file:///secret/a"), uri), denied, "{uri}");
+    }
+    // The last segment of a pattern goes on: these are hidden files, not all files.
+    assert_eq!(read(deny("file:///home/.*"), "file:///home/.ssh"), denied);
+    assert_ne!(read(deny("file:///home/.*"), "file:///home/a"), denied);
+    // What is allowed has to match as it is written, too.
+    let allow = || Rules::new().allow(RuleMatch::item("file:///x/*")).deny(RuleMatch::any(), "private");
+    assert_ne!(read(allow(), "file:///x/a"), denied);
+    for uri in ["file:///x/../secret/a", "file:///secret/../x/a", "file:///x/..%2Fsecret/a"] {
+        assert_eq!(read(allow(), uri), denied, "{uri}");
+    }
+}
+
+#[test]
+fn principal_that_ends_in_a_star_is_matched_as_it_is() {
+    let allowed = |requests: RuleMatch, name: &str| {
+        let rules = Rules::new().allow(requests).deny(RuleMatch::any(), "no");
+        let mut web = HttpHarness::new(router().layer(rules));
+        web.principal = Some(Principal::new(name));
+        let answer = web.ask("tools/call", json!({"name": "search", "arguments": {}})).json();
+        answer["result"]["content"][0]["text"] == "found"
+    };
+    for (name, by_principal, by_text) in [("ada*", true, true), ("adam", false, true), ("bob", false, false)]
+    {
+        assert_eq!(
+            allowed(RuleMatch::any().principal(&Principal::new("ada*")), name),
+            by_principal,
+            "{name}"
+        );
+        assert_eq!(allowed(RuleMatch::any().principal(NamePattern::exact("ada*")), name), by_principal);
+        assert_eq!(allowed(RuleMatch::any().principal("ada*"), name), by_text, "{name}");
+    }
 }
 
 #[test]

@@ -53,7 +53,7 @@ pub(super) use call::LayeredCall;
 pub use message::{LayerMessage, LayerMessageError, LayerMessageKind};
 pub(in crate::front) use message_layers::{LayeredCore, MessageLayers};
 pub use request::{LayerRequest, Next};
-pub use rules::{InvalidPointer, RuleMatch, Rules};
+pub use rules::{InvalidPointer, NamePattern, RuleMatch, Rules};
 
 /// The future of a layer around requests.
 pub type LayerFuture = SendFuture<Reply>;

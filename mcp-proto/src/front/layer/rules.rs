@@ -2,19 +2,17 @@
 
 mod values;
 
-use core::time::Duration;
-use std::sync::{Mutex, PoisonError};
-
 use serde_json::Value;
 
-pub use self::values::InvalidPointer;
+pub use self::values::{InvalidPointer, NamePattern};
 use self::values::{Unambiguous, check_pointer, is_same_value, uri_forms};
 use super::{Layer, LayerRequest, Next, Reply};
+use crate::HumanDuration;
 use crate::front::HandlerMode;
+use crate::front::limiter::SharedLimiter;
 use crate::prelude::*;
-use crate::quota::{RateLimit, RateLimiter};
+use crate::quota::RateLimit;
 use crate::schema::{CallTool, CallToolParams, Json, Method as _, ReadResource};
-use crate::{HumanDuration, Instant};
 
 /// A [layer](super) of rules, which allow, deny and limit requests.
 ///
@@ -50,7 +48,7 @@ pub struct Rules(Vec<(RuleMatch, Effect)>);
 enum Effect {
     Allow,
     Deny(String),
-    Rate(Mutex<RateLimiter>),
+    Rate(SharedLimiter),
 }
 
 impl Rules {
@@ -75,7 +73,7 @@ impl Rules {
     /// from; the application of a client or host is one owner.
     #[must_use]
     pub fn rate(self, requests: RuleMatch, limit: RateLimit) -> Self {
-        self.with(requests, Effect::Rate(Mutex::new(RateLimiter::new(limit))))
+        self.with(requests, Effect::Rate(SharedLimiter::new(limit)))
     }
 
     fn with(mut self, requests: RuleMatch, effect: Effect) -> Self {
@@ -97,7 +95,7 @@ impl Rules {
                 Effect::Allow => return None,
                 Effect::Deny(reason) => return Some(request.deny(reason)),
                 Effect::Rate(limiter) => {
-                    if let Err(wait) = take(limiter, request) {
+                    if let Err(wait) = limiter.take(&request.owner(), request.clock().unix_time()) {
                         return Some(
                             request.deny(format!("too many requests: try again in {}", HumanDuration(wait))),
                         );
@@ -118,28 +116,20 @@ impl<M: HandlerMode> Layer<M> for Rules {
     }
 }
 
-/// Takes a token of the owner of a request. The time of day is the same for all connections.
-fn take(limiter: &Mutex<RateLimiter>, request: &LayerRequest) -> Result<(), Duration> {
-    let now = Instant::from_origin(request.clock().unix_time().since_epoch());
-    limiter.lock().unwrap_or_else(PoisonError::into_inner).try_take(&request.owner(), now)
-}
-
 /// The part of a request's parameters that rules look at.
 #[derive(Default)]
 struct Facts {
     tool: Option<String>,
-    item: Option<ItemForms>,
+    /// The name of a prompt, or the forms of a URI.
+    item: Option<Vec<String>>,
     arguments: Value,
 }
-
-/// The name of a prompt; or a URI, as it is normalised and as it is decoded.
-type ItemForms = [String; 2];
 
 impl Facts {
     /// Reads them; an error is the reply to a tool call that cannot be read, which rules must not let pass by mistake.
     fn of(request: &LayerRequest) -> Result<Self, Reply> {
         if request.method() != CallTool::NAME {
-            let forms = |item: String| item_forms(&item, request.method() == ReadResource::NAME);
+            let forms = |item: String| item_forms(&NamePattern::exact(item), request);
             return Ok(Self { item: request.item().map(forms), ..Self::default() });
         }
         let call = request.decode::<CallToolParams>()?;
@@ -149,8 +139,11 @@ impl Facts {
     }
 }
 
-fn item_forms(item: &str, is_uri: bool) -> ItemForms {
-    if is_uri { uri_forms(item) } else { [item.to_owned(), item.to_owned()] }
+fn item_forms(item: &NamePattern, request: &LayerRequest) -> Vec<String> {
+    match request.method() == ReadResource::NAME {
+        true => uri_forms(&item.text, item.is_start).into(),
+        false => vec![item.text.clone()],
+    }
 }
 
 fn read_arguments(arguments: Option<&Json>) -> Result<Value, serde_json::Error> {
@@ -160,14 +153,23 @@ fn read_arguments(arguments: Option<&Json>) -> Result<Value, serde_json::Error> 
 
 /// The requests that a rule concerns: those that match all of its conditions.
 ///
-/// A pattern is a name, or the beginning of one with `*` at its end.
+/// ```
+/// use mcp_proto::front::layer::{NamePattern, RuleMatch};
+/// use mcp_proto::peer::Principal;
+///
+/// let all_of_them = RuleMatch::tool("delete_*");
+/// let that_one = RuleMatch::tool(NamePattern::exact("delete_*"));
+/// // A principal is matched as it is, whatever an authorization server may have named it.
+/// let hers = RuleMatch::any().principal(&Principal::new("ada"));
+/// # drop((all_of_them, that_one, hers));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct RuleMatch {
-    method: Option<String>,
-    tool: Option<String>,
-    item: Option<String>,
-    principal: Option<String>,
-    server: Option<String>,
+    method: Option<NamePattern>,
+    tool: Option<NamePattern>,
+    item: Option<NamePattern>,
+    principal: Option<NamePattern>,
+    server: Option<NamePattern>,
     arguments: Vec<(String, Value)>,
 }
 
@@ -177,34 +179,35 @@ impl RuleMatch {
         Self::default()
     }
 
-    /// Matches requests of a method: a pattern.
-    pub fn method(method: impl Into<String>) -> Self {
+    /// Matches requests of a method.
+    pub fn method(method: impl Into<NamePattern>) -> Self {
         Self { method: Some(method.into()), ..Self::default() }
     }
 
-    /// Matches calls of a tool: a pattern.
-    pub fn tool(tool: impl Into<String>) -> Self {
+    /// Matches calls of a tool.
+    pub fn tool(tool: impl Into<NamePattern>) -> Self {
         Self { tool: Some(tool.into()), ..Self::default() }
     }
 
-    /// Matches requests for a prompt by its name, or for a resource by its URI: a pattern.
+    /// Matches requests for a prompt by its name, or for a resource by its URI.
     ///
     /// URIs are compared in their normal form: scheme and authority in lower case, percent-encoding decoded where it needs
-    /// none. They are also compared wholly decoded, as templates decode their variables: a rule that denies or limits needs
-    /// to match in one of the two ways, and a rule that allows in both.
-    pub fn item(item: impl Into<String>) -> Self {
+    /// none. They are also compared wholly decoded, as templates decode their variables; and both without `.` and `..`
+    /// segments, as paths of files are read. A rule that denies or limits needs to match in one of these ways, and a rule
+    /// that allows in all.
+    pub fn item(item: impl Into<NamePattern>) -> Self {
         Self { item: Some(item.into()), ..Self::default() }
     }
 
-    /// Matches only requests on behalf of a principal: a pattern. A request without a principal does not match.
+    /// Matches only requests on behalf of a principal. A request without a principal does not match.
     #[must_use]
-    pub fn principal(self, principal: impl Into<String>) -> Self {
+    pub fn principal(self, principal: impl Into<NamePattern>) -> Self {
         Self { principal: Some(principal.into()), ..self }
     }
 
-    /// Matches only requests to or of a server of a host, by its name in the configuration: a pattern.
+    /// Matches only requests to or of a server of a host, by its name in the configuration.
     #[must_use]
-    pub fn server(self, server: impl Into<String>) -> Self {
+    pub fn server(self, server: impl Into<NamePattern>) -> Self {
         Self { server: Some(server.into()), ..self }
     }
 
@@ -224,9 +227,9 @@ impl RuleMatch {
 
     /// Whether a request matches; in each form of its item, or in one of them.
     fn matches(&self, request: &LayerRequest, facts: &Facts, in_each_form: bool) -> bool {
-        let fits = |pattern: &Option<String>, name: Option<&str>| match pattern {
+        let fits = |pattern: &Option<NamePattern>, name: Option<&str>| match pattern {
             None => true,
-            Some(pattern) => name.is_some_and(|name| fits(pattern, name)),
+            Some(pattern) => name.is_some_and(|name| pattern.fits(name)),
         };
         let has = |(pointer, value): &(String, Value)| {
             facts.arguments.pointer(pointer).is_some_and(|present| is_same_value(present, value))
@@ -242,20 +245,9 @@ impl RuleMatch {
     fn fits_item(&self, request: &LayerRequest, facts: &Facts, in_each_form: bool) -> bool {
         let Some(pattern) = &self.item else { return true };
         let Some(forms) = &facts.item else { return false };
-        let start = pattern.strip_suffix('*');
-        let patterns = item_forms(start.unwrap_or(pattern), request.method() == ReadResource::NAME);
-        let mut compared = patterns.iter().zip(forms).map(|(text, form)| match start {
-            Some(_) => form.starts_with(text),
-            None => form == text,
-        });
+        let patterns = item_forms(pattern, request).into_iter();
+        let patterns = patterns.map(|text| NamePattern { text, ..*pattern });
+        let mut compared = patterns.zip(forms).map(|(pattern, form)| pattern.fits(form));
         if in_each_form { compared.all(|fits| fits) } else { compared.any(|fits| fits) }
-    }
-}
-
-/// Whether a name fits a pattern.
-fn fits(pattern: &str, name: &str) -> bool {
-    match pattern.strip_suffix('*') {
-        Some(start) => name.starts_with(start),
-        None => name == pattern,
     }
 }

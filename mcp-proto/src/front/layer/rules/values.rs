@@ -1,11 +1,57 @@
-//! The values that rules compare: arguments by their meaning, and URIs in all ways in which they can be written.
+//! The values that rules compare: names, arguments by their meaning, and URIs in all ways in which they can be written.
 
 use core::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+use crate::peer::Principal;
 use crate::prelude::*;
+
+/// The names that a [rule](super::RuleMatch) concerns: one, or all with the same beginning.
+///
+/// Text with `*` at its end is the beginning of names; any other text, and a principal, is one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamePattern {
+    pub(super) text: String,
+    pub(super) is_start: bool,
+}
+
+impl NamePattern {
+    /// Creates the pattern of one name, also if that ends in `*`.
+    pub fn exact(name: impl Into<String>) -> Self {
+        Self { text: name.into(), is_start: false }
+    }
+
+    pub(super) fn fits(&self, name: &str) -> bool {
+        if self.is_start { name.starts_with(&self.text) } else { name == self.text }
+    }
+}
+
+impl From<&str> for NamePattern {
+    fn from(pattern: &str) -> Self {
+        let start = pattern.strip_suffix('*');
+        Self { text: start.unwrap_or(pattern).into(), is_start: start.is_some() }
+    }
+}
+
+impl From<String> for NamePattern {
+    fn from(pattern: String) -> Self {
+        pattern.as_str().into()
+    }
+}
+
+impl From<&String> for NamePattern {
+    fn from(pattern: &String) -> Self {
+        pattern.as_str().into()
+    }
+}
+
+impl From<&Principal> for NamePattern {
+    fn from(principal: &Principal) -> Self {
+        Self::exact(principal.as_str())
+    }
+}
 
 /// Why a [rule](super::RuleMatch::argument) cannot look for an argument: the text is no JSON pointer. One is empty, or begins
 /// with `/`; `0` or `1` follows each `~` in it.
@@ -103,25 +149,58 @@ impl<'de> Visitor<'de> for ValueVisitor {
     }
 }
 
-/// The forms of a URI that rules compare: as RFC 3986 normalises it, and wholly decoded, as the variables of a template are.
-/// Both have scheme and authority in lower case.
-pub(super) fn uri_forms(uri: &str) -> [String; 2] {
-    let normal = with_lower_case_authority(&decoded(uri, is_unreserved));
-    let whole = decoded(&normal, |_| true);
-    [normal, whole]
+/// The forms of a URI, or of the start of one, that rules compare: with percent-encoding only where it is needed, and wholly
+/// decoded, as the variables of a template are; and each of them without dot segments. All have scheme and authority in
+/// lower case.
+pub(super) fn uri_forms(uri: &str, is_start: bool) -> [String; 4] {
+    let decoded_uri = decoded(uri, is_unreserved);
+    let (head, path) = split_before_path(&decoded_uri);
+    let head = head.to_ascii_lowercase();
+    let whole = decoded(path, |_| true);
+    let (plain, plain_whole) = (without_dot_segments(path, is_start), without_dot_segments(&whole, is_start));
+    let whole_head = decoded(&head, |_| true);
+    [
+        format!("{head}{path}"),
+        format!("{whole_head}{whole}"),
+        format!("{head}{plain}"),
+        format!("{whole_head}{plain_whole}"),
+    ]
 }
 
-fn with_lower_case_authority(uri: &str) -> String {
+/// Splits a URI after scheme and authority.
+fn split_before_path(uri: &str) -> (&str, &str) {
     let scheme = uri.find(':').map_or(uri.len(), |at| at.saturating_add(1));
     let rest = uri.get(scheme..).unwrap_or_default();
     let authority = match rest.strip_prefix("//") {
         Some(after) => after.find(['/', '?', '#']).unwrap_or(after.len()).saturating_add(2),
         None => 0,
     };
-    let (head, path) = uri.split_at_checked(scheme.saturating_add(authority)).unwrap_or((uri, ""));
-    let mut lower = head.to_ascii_lowercase();
-    lower.push_str(path);
-    lower
+    uri.split_at_checked(scheme.saturating_add(authority)).unwrap_or((uri, ""))
+}
+
+/// Removes the segments `.` and `..` of a path, as RFC 3986 does. The last segment of the start of a path may go on.
+fn without_dot_segments(path: &str, is_start: bool) -> String {
+    let end = path.find(['?', '#']).unwrap_or(path.len());
+    let (path, after) = path.split_at_checked(end).unwrap_or((path, ""));
+    let root = usize::from(path.starts_with('/'));
+    let mut kept: Vec<&str> = Vec::new();
+    let mut segments = path.split('/').peekable();
+    while let Some(segment) = segments.next() {
+        let is_last = segments.peek().is_none();
+        let may_go_on = is_last && is_start && after.is_empty();
+        match segment {
+            "." | ".." if !may_go_on => {
+                if segment == ".." && kept.len() > root {
+                    kept.pop();
+                }
+                if is_last {
+                    kept.push("");
+                }
+            }
+            segment => kept.push(segment),
+        }
+    }
+    format!("{}{after}", kept.join("/"))
 }
 
 fn is_unreserved(byte: u8) -> bool {
