@@ -11,6 +11,7 @@ use crate::common::front_http::HttpHarness;
 use crate::common::messages::LEGACY;
 use crate::common::router::ServerHarness;
 use crate::common::tools::{accept, name_form, named, prompt, tool};
+use mcp_proto::front::layer::{Layer, LayerFuture, LayerRequest, Next};
 use mcp_proto::front::tasks::{DetachedWork, TaskChoice, TaskConfig};
 use mcp_proto::front::{
     Context, HandlerError, LimitedCall, NoArguments, NotificationContext, Router, RouterError, mounted_name,
@@ -18,6 +19,7 @@ use mcp_proto::front::{
 };
 use mcp_proto::peer::Principal;
 use mcp_proto::quota::RateLimit;
+use mcp_proto::rpc::Raw;
 use mcp_proto::schema::{
     CacheHint, CallTool, CallToolParams, CallToolResult, CompleteParams, ContentBlock, CustomParams,
     Discover, Extension, GetPromptParams, ListTools, ListToolsResult, Prompt, PromptMessage, ReadResource,

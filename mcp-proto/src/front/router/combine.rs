@@ -210,6 +210,7 @@ impl<M: HandlerMode> Part<M> {
         #[cfg(feature = "auth")]
         contents.scopes.absorb(&other.scopes, name);
         contents.tool_timeouts.absorb(&other.tool_timeouts, name);
+        contents.limits_parts |= other.limits_parts || other.rates.limits_tools();
         if let Some(access) = other.combined_access() {
             contents.part_access.push(Arc::new(PartAccess { names: self.names.clone(), access }));
         }
@@ -382,7 +383,9 @@ impl<M: HandlerMode> Part<M> {
             #[cfg(feature = "auth")]
                 scopes: _,
             tool_timeouts: _,
-            rates: _,
+            rates,
+            call_rates,
+            limits_parts: _,
             subscription_access: _,
             part_access: _,
             cache_hints: _,
@@ -410,7 +413,14 @@ impl<M: HandlerMode> Part<M> {
                     free.insert(M::adapt_handler(handler, refuse, |(): (), reply| reply));
                 }
                 btree_map::Entry::Vacant(free) => {
-                    let handler = self.limited(free.key(), handler);
+                    let handler = match &**free.key() {
+                        Complete::NAME => self.limited_completion(handler),
+                        _ => handler,
+                    };
+                    if free.key() == CallTool::NAME {
+                        contents.call_rates.push(rates.clone());
+                        contents.call_rates.extend(call_rates.iter().cloned());
+                    }
                     free.insert(handler);
                 }
                 btree_map::Entry::Occupied(_) if of_items => {}
@@ -431,18 +441,14 @@ impl<M: HandlerMode> Part<M> {
         })
     }
 
-    /// The hand-written handler of tool calls or completions, with the rates of its router.
-    fn limited(
+    /// The hand-written handler of completions, with the rate of its router.
+    fn limited_completion(
         &self,
-        method: &str,
         handler: M::Handler<Option<Raw>, Context>,
     ) -> M::Handler<Option<Raw>, Context> {
-        let Some(method) = [CallTool::NAME, Complete::NAME].into_iter().find(|name| *name == method) else {
-            return handler;
-        };
         let rates = self.origin.rates.clone();
         let before = move |params: Option<Raw>, context: &Context| {
-            rates.check(method, params.as_ref(), context)?;
+            rates.check_completion(context)?;
             Ok((params, ()))
         };
         M::adapt_handler(handler, before, |(), reply| reply)

@@ -43,10 +43,15 @@ impl<M: HandlerMode> Router<M> {
             #[cfg(feature = "auth")]
             let context = self.check_call_scopes(method, params.as_ref(), context)?;
             if count_rate {
-                self.contents.rates.check(method, params.as_ref(), &context)?;
+                self.check_rate(method, params.as_ref(), &context)?;
             }
             return match self.completed_item(method, params.as_ref())? {
-                Some((origin, params)) => origin.complete(params, context),
+                Some((origin, params)) => {
+                    if count_rate {
+                        origin.check_completion_rates(&context)?;
+                    }
+                    origin.complete(params, context)
+                }
                 None => Ok((handler(params, context), None)),
             };
         }
@@ -165,9 +170,9 @@ impl<M: HandlerMode> Router<M> {
         let context = self.check_scopes(&call.name, context)?;
         if count_rate {
             self.contents.rates.check_tool(&call.name, &context)?;
-        }
-        if let Some(origin) = &entry.origin {
-            origin.check_tool_rates(&call.name, &context)?;
+            if let Some(origin) = &entry.origin {
+                origin.check_tool_rates(&call.name, &context)?;
+            }
         }
         #[cfg(feature = "schema-validate")]
         entry.item.check_arguments(&call, &context)?;

@@ -16,14 +16,15 @@ use crate::front::tasks::TaskService;
 use crate::front::wakers::{lock, update};
 use crate::prelude::*;
 use crate::rpc::{Raw, Text, first_member};
-use crate::schema::{CallTool, Method as _, peek};
+use crate::schema::{CallTool, Complete, Method as _};
 
 /// Layers.
 impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Adds a [layer](crate::front::layer) around the requests that the router answers, inside of those added before.
     ///
     /// The layers run after the token, the scopes and the rates of a request were checked. What they change of a tool call is
-    /// checked against the scopes and the schema of the tool again, and, where it calls another tool, against the rates.
+    /// checked against the scopes and the schema of the tool again, and, where it calls another tool, against the rates; so
+    /// is a request for completions of which they change the prompt or the template.
     ///
     /// ```
     /// use mcp_proto::front::Router;
@@ -70,7 +71,8 @@ impl<M: HandlerMode> Router<M> {
         self.check_valid()?;
         #[cfg(feature = "auth")]
         let context = self.check_call_scopes(&method, params.as_ref(), context)?;
-        self.contents.rates.check(&method, params.as_ref(), &context)?;
+        self.check_rate(&method, params.as_ref(), &context)?;
+        self.check_part_rates(&method, params.as_ref(), &context)?;
         let layers = self.contents.layers.clone();
         let request = LayerRequest::of_client(method.clone(), params, context.clone());
         let router = RouterDispatch { router: self, method, context, service, suspension };
@@ -94,9 +96,10 @@ impl<M: HandlerMode> RouterDispatch<M> {
             self.context.inbound_request().state.replace_meta(params.as_ref());
         }
         let is_other =
-            replaced.is_some_and(|before| is_other_tool(&self.method, before.as_ref(), params.as_ref()));
+            replaced.is_some_and(|before| is_other_item(&self.method, before.as_ref(), params.as_ref()));
         if is_other
-            && let Some(tool) = params.as_ref().and_then(|params| peek(params.as_str(), "name").ok()?)
+            && &*self.method == CallTool::NAME
+            && let Some(Ok(tool)) = member(params.as_ref(), "name").map(serde_json::from_str)
         {
             self.context.inbound_request().redirect(tool);
         }
@@ -121,12 +124,18 @@ impl<M: HandlerMode> RouterDispatch<M> {
     }
 }
 
-/// Whether the changed parameters call another tool.
-fn is_other_tool(method: &str, before: Option<&Raw>, now: Option<&Raw>) -> bool {
-    fn tool(params: Option<&Raw>) -> Option<&str> {
-        first_member(params?.as_str(), "name").ok()?
-    }
-    method == CallTool::NAME && tool(before) != tool(now)
+fn member<'p>(params: Option<&'p Raw>, name: &str) -> Option<&'p str> {
+    first_member(params?.as_str(), name).ok()?
+}
+
+/// Whether the changed parameters call another tool, or complete an argument of another item.
+fn is_other_item(method: &str, before: Option<&Raw>, now: Option<&Raw>) -> bool {
+    let name = match method {
+        CallTool::NAME => "name",
+        Complete::NAME => "ref",
+        _ => return false,
+    };
+    member(before, name) != member(now, name)
 }
 
 /// The reply to a request whose handler panicked within layers.

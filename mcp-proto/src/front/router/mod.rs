@@ -133,6 +133,10 @@ struct RouterContents<M: HandlerMode> {
     #[cfg(feature = "schema-validate")]
     schema_bounds: crate::validate::Bounds,
     rates: Rates,
+    /// The rates of the parts whose hand-written handler answers tool calls.
+    call_rates: Vec<Rates>,
+    /// Whether registered tools come from parts that limit tool calls.
+    limits_parts: bool,
     tool_timeouts: ByTool<Duration>,
     /// Starts the task of each handler, unless the driver runs them.
     spawner: Option<Spawner>,
@@ -175,6 +179,8 @@ impl<M: HandlerMode> RouterContents<M> {
             #[cfg(feature = "schema-validate")]
             schema_bounds: Default::default(),
             rates: Rates::default(),
+            call_rates: Vec::new(),
+            limits_parts: false,
             tool_timeouts: ByTool::default(),
             spawner: None,
             layers: Layers::new(),

@@ -279,13 +279,18 @@ impl<M: HandlerMode> Origin<M> {
         self.inner.as_ref().map_or(Ok(()), |inner| inner.check_tool_rates(&tool, context))
     }
 
+    /// Checks the rates of completions in this router, and in those between it and the completed item.
+    pub(super) fn check_completion_rates(&self, context: &Context) -> Result<(), Reply> {
+        self.rates.check_completion(context)?;
+        self.inner.as_ref().map_or(Ok(()), |inner| inner.check_completion_rates(context))
+    }
+
     /// Completes an argument by the handler of the router that the prompt or the template was registered in.
     pub(super) fn complete(
         &self,
         mut params: CompleteParams,
         context: Context,
     ) -> Dispatch<M::HandlerFuture> {
-        self.rates.check_completion(&context)?;
         match &mut params.reference {
             Reference::Prompt(prompt) => prompt.name = self.prefix.registered_name(&prompt.name),
             Reference::Resource(resource) => resource.uri = self.prefix.registered_uri(&resource.uri),

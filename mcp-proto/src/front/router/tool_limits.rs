@@ -3,22 +3,21 @@
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::time::Duration;
-use std::sync::Mutex;
 
 use super::{Context, HandlerMode, Router, RouterError};
 #[cfg(feature = "auth")]
 use crate::auth::server::parse_scopes;
 #[cfg(not(feature = "auth"))]
 use crate::front::handler::access::ChecksScopes;
+use crate::front::limiter::SharedLimiter;
 use crate::front::params::decode_params;
 use crate::front::reply::Reply;
-use crate::front::wakers::lock;
 use crate::peer::Principal;
 use crate::prelude::*;
-use crate::quota::{QuotaOwner, RateLimit, RateLimiter};
+use crate::quota::{QuotaOwner, RateLimit};
 use crate::rpc::{Raw, code};
 use crate::schema::{CallTool, CallToolResult, Complete, Method as _};
-use crate::{HumanDuration, Instant, UnixTime};
+use crate::{HumanDuration, UnixTime};
 
 /// A value for each of some tools, by name. Clones of a router share it.
 #[derive(Clone)]
@@ -132,8 +131,8 @@ const COMPLETIONS: RateLimit = RateLimit::per_second(20).burst(40);
 /// The rates of a router's requests. Clones of a router share them.
 #[derive(Clone)]
 pub(super) struct Rates {
-    completions: Option<Arc<Mutex<RateLimiter>>>,
-    tools: Option<Arc<Mutex<RateLimiter>>>,
+    completions: Option<Arc<SharedLimiter>>,
+    tools: Option<Arc<SharedLimiter>>,
     tool_limiter: Option<Arc<ToolLimiter>>,
 }
 
@@ -141,7 +140,8 @@ type ToolLimiter = dyn Fn(&LimitedCall<'_>) -> Result<(), RateExceeded> + Send +
 
 impl Default for Rates {
     fn default() -> Self {
-        Self { completions: Some(shared_limiter(COMPLETIONS)), tools: None, tool_limiter: None }
+        let completions = Some(Arc::new(SharedLimiter::new(COMPLETIONS)));
+        Self { completions, tools: None, tool_limiter: None }
     }
 }
 
@@ -217,7 +217,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#security-considerations>
     pub fn tool_rate(mut self, limit: RateLimit) -> Self {
-        self.contents.rates.tools = Some(shared_limiter(limit));
+        self.contents.rates.tools = Some(Arc::new(SharedLimiter::new(limit)));
         self
     }
 
@@ -264,8 +264,45 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/completion#security>
     pub fn completion_rate(mut self, limit: impl Into<Option<RateLimit>>) -> Self {
-        self.contents.rates.completions = limit.into().map(shared_limiter);
+        self.contents.rates.completions = limit.into().map(|limit| Arc::new(SharedLimiter::new(limit)));
         self
+    }
+
+    /// Checks the rate of a request that a handler of its method answers.
+    pub(super) fn check_rate(
+        &self,
+        method: &str,
+        params: Option<&Raw>,
+        context: &Context,
+    ) -> Result<(), Reply> {
+        let contents = &self.contents;
+        contents.rates.check(method, params, context)?;
+        let mut of_parts = contents.call_rates.iter().filter(|_| method == CallTool::NAME);
+        of_parts.try_for_each(|rates| rates.check(method, params, context))
+    }
+}
+
+impl<M: HandlerMode> Router<M> {
+    /// Checks the rates of the part that the tool, the prompt or the template of a request comes from.
+    pub(super) fn check_part_rates(
+        &self,
+        method: &str,
+        params: Option<&Raw>,
+        context: &Context,
+    ) -> Result<(), Reply> {
+        // Requests that cannot be read are refused later: layers see them.
+        match method {
+            CallTool::NAME if self.contents.limits_parts => {
+                let Ok(call) = decode_params::<CallTool>(params.cloned()) else { return Ok(()) };
+                let origin = self.contents.tools.get(&call.name).and_then(|entry| entry.origin.as_ref());
+                origin.map_or(Ok(()), |origin| origin.check_tool_rates(&call.name, context))
+            }
+            Complete::NAME => match self.completed_item(method, params) {
+                Ok(Some((origin, _))) => origin.check_completion_rates(context),
+                _ => Ok(()),
+            },
+            _ => Ok(()),
+        }
     }
 }
 
@@ -274,12 +311,16 @@ impl Rates {
     pub(super) fn check(&self, method: &str, params: Option<&Raw>, context: &Context) -> Result<(), Reply> {
         match method {
             Complete::NAME => self.check_completion(context),
-            CallTool::NAME if self.tools.is_some() || self.tool_limiter.is_some() => {
+            CallTool::NAME if self.limits_tools() => {
                 let call = decode_params::<CallTool>(params.cloned())?;
                 self.check_tool(&call.name, context)
             }
             _ => Ok(()),
         }
+    }
+
+    pub(super) fn limits_tools(&self) -> bool {
+        self.tools.is_some() || self.tool_limiter.is_some()
     }
 
     //= S8.17 "rate limit"
@@ -308,15 +349,9 @@ impl Rates {
     }
 }
 
-fn shared_limiter(limit: RateLimit) -> Arc<Mutex<RateLimiter>> {
-    Arc::new(Mutex::new(RateLimiter::new(limit)))
-}
-
 /// Takes a token of the request's owner.
-fn take(limiter: Option<&Mutex<RateLimiter>>, context: &Context) -> Result<(), Duration> {
-    let Some(limiter) = limiter else { return Ok(()) };
-    let now = Instant::from_origin(context.connection().unix_time().since_epoch());
-    lock(limiter).try_take(&context.owner(), now)
+fn take(limiter: Option<&SharedLimiter>, context: &Context) -> Result<(), Duration> {
+    limiter.map_or(Ok(()), |limiter| limiter.take(&context.owner(), context.connection().unix_time()))
 }
 
 /// The timeout of one call.

@@ -133,6 +133,61 @@ fn rates_of_a_part_hold_for_its_tools() {
     assert_eq!([text(&mut s, "date"), text(&mut s, "date")], ["Monday", "Monday"]);
 }
 
+/// Counts what reaches it, and calls `n_clear` in place of `date`, or completes `n_review` in place of `letter`.
+#[derive(Clone, Default)]
+struct Seen(Arc<Mutex<Vec<String>>>);
+
+impl Layer for Seen {
+    fn request(&self, mut request: LayerRequest, next: Next) -> LayerFuture {
+        self.0.lock().unwrap().push(request.method().to_owned());
+        let params = request.params().map_or("{}", Raw::as_str);
+        if params.contains("date") || params.contains("letter") {
+            let other = params.replace("date", "n_clear").replace("letter", "n_review");
+            request.set_raw_params(Raw::new(other).unwrap()).unwrap();
+        }
+        next.run(request)
+    }
+}
+
+/// S8.8, S8.17
+#[test]
+fn rates_of_a_part_are_checked_before_the_layers_and_for_what_they_change() {
+    let once = RateLimit::per_second(1).burst(1);
+    let part = || completing(notes(), "notes").tool_rate(once).completion_rate(once);
+    let seen = Seen::default();
+    let server = || ServerHarness::modern(desk().merge(typist()).mount("n", part()).layer(seen.clone()));
+    let taken = || std::mem::take(&mut *seen.0.lock().unwrap()).len();
+    let exceeded = "too many calls: try again in 1 s";
+
+    let mut s = server();
+    assert_eq!([text(&mut s, "n_clear"), text(&mut s, "n_clear")], ["clear", exceeded]);
+    assert_eq!(taken(), 1, "the second call is refused before the layers");
+    assert_eq!((text(&mut s, "date"), taken()), (exceeded.into(), 1));
+    let mut s = server();
+    assert_eq!([text(&mut s, "date"), text(&mut s, "date")], ["clear", exceeded]);
+    assert_eq!(taken(), 2);
+
+    let request = |name: &str| json!({"ref": of_prompt(name), "argument": {"name": "text", "value": ""}});
+    let complete = |s: &mut ServerHarness, name: &str| s.request("completion/complete", request(name));
+    let mut s = server();
+    assert_eq!(complete(&mut s, "n_review")["result"]["completion"]["values"], json!(["notes: review"]));
+    assert_eq!((complete(&mut s, "n_review")["error"]["code"].clone(), taken()), (json!(-32603), 1));
+    assert_eq!((complete(&mut s, "letter")["error"]["code"].clone(), taken()), (json!(-32603), 1));
+}
+
+/// A hand-written handler of tool calls keeps the rates of its router.
+#[test]
+fn rates_of_a_part_with_its_own_handler_are_checked_before_the_layers() {
+    let seen = Seen::default();
+    let part = Router::new("part", "1")
+        .handler::<CallTool, _, _>(async |_, _| CallToolResult::text("done"))
+        .tool_rate(RateLimit::per_second(1).burst(1));
+    let mut s = ServerHarness::modern(Router::new("whole", "1").merge(part).layer(seen.clone()));
+    assert_eq!(text(&mut s, "any"), "done");
+    assert_eq!(text(&mut s, "any"), "too many calls: try again in 1 s");
+    assert_eq!(seen.0.lock().unwrap().len(), 1);
+}
+
 #[test]
 fn time_limits_of_a_part_hold_under_the_new_name() {
     let slow = Router::new("slow", "1")
