@@ -194,6 +194,31 @@ fn server_refuses_a_repeated_parameter_that_the_name_of_an_extension_mirrors() {
     }
 }
 
+/// S1.6, S3.8: the rules of an extension hold once the client declares it; headers that differ from the body never pass.
+#[test]
+fn server_expects_the_name_header_of_an_extension_only_from_clients_that_declare_it() {
+    let method = ExtensionMethod::new("com.example/print").with_name_param("printer");
+    let printing = Extension::new("com.example/printing").unwrap().with_method(method);
+    let setup = Setup::new(config_with(|config| config.extensions.push(printing)));
+    let asked = |is_declared: bool| {
+        let mut meta = crate::common::messages::request_meta();
+        if is_declared {
+            meta["io.modelcontextprotocol/clientCapabilities"]["extensions"]["com.example/printing"] =
+                json!({});
+        }
+        let params = json!({"printer": "hall", "_meta": meta});
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "com.example/print", "params": params});
+        post(&body).header("MCP-Protocol-Version", MODERN).header("Mcp-Method", "com.example/print")
+    };
+    // The peer refuses it with -32021.
+    asked(false).modern(&setup);
+    assert_eq!(asked(true).expect_refusal(&setup), MISMATCH);
+    for is_declared in [false, true] {
+        asked(is_declared).header("Mcp-Name", "hall").modern(&setup);
+        assert_eq!(asked(is_declared).header("Mcp-Name", "vault").expect_refusal(&setup), MISMATCH);
+    }
+}
+
 fn region() -> ParamHeaders {
     let schema = r#"{"type":"object","properties":{
         "region":{"type":"string","x-mcp-header":"Region"},"limit":{"type":"integer","x-mcp-header":"Limit"}}}"#;

@@ -58,7 +58,7 @@ use crate::peer::admission;
 use crate::peer::server::{Eras, PreparedConfig, ServerConfig};
 use crate::prelude::*;
 use crate::quota::{ByteLimits, RateLimit};
-use crate::schema::{CallTool, Direction, Method as _, ServerCapabilities};
+use crate::schema::{CallTool, Direction, Extension, Method as _, ServerCapabilities};
 
 pub use exchange::Exchange;
 pub use origin::{Hosts, Origins, ProxyAddressError, TrustedProxies, TrustedProxy};
@@ -278,10 +278,11 @@ impl Setup {
         &self.0.config
     }
 
-    /// Returns the parameter that `Mcp-Name` mirrors, if an extension defines the method.
-    fn name_param(&self, method: &str) -> Option<&str> {
+    /// Returns the extension that defines a method, and the parameter of the method that `Mcp-Name` mirrors.
+    fn mirrored_param(&self, method: &str) -> Option<(&Extension, &str)> {
         let extensions = &self.0.config.server.extensions;
-        admission::find_method(extensions, method, Direction::ClientToServer)?.1.name_param()
+        let (extension, method) = admission::find_method(extensions, method, Direction::ClientToServer)?;
+        Some((extension, method.name_param()?))
     }
 
     fn eras(&self) -> Eras {

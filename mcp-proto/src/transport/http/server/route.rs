@@ -10,11 +10,12 @@ use crate::quota::BytePermit;
 use crate::rpc::members::collect_members;
 use crate::rpc::{
     self, EnvelopeKind, ErrorId, ErrorObject, Frame, Id, KnownObject, Malformed, Message, Notification, Raw,
-    Request, code, first_member, read_members, unescape,
+    Request, code, decode_member, first_member, read_members, unescape,
 };
 use crate::schema::tasks::{CancelTask, GetTask, UpdateTask};
 use crate::schema::{
-    CallTool, Discover, Era, GetPrompt, Initialize, Method, ReadResource, Revision, SubscriptionsListen, meta,
+    CallTool, ClientCapabilities, Discover, Era, Extension, GetPrompt, Initialize, Method, ReadResource,
+    Revision, SubscriptionsListen, meta,
 };
 use crate::transport::http::header;
 use crate::transport::http::param_headers::ParamHeaders;
@@ -288,8 +289,8 @@ fn route_request(setup: &Setup, head: RetainedHead, request: Request) -> Result<
     let (eras, stateless) = (setup.eras(), setup.config().stateless);
     let is_modern = eras != Eras::LegacyOnly && envelope.version.is_some();
     if is_modern {
-        let name_param = setup.name_param(&request.method);
-        check_headers(&head, &request, name_param, &envelope).map_err(|what| mismatch_response(id, what))?;
+        let extension = setup.mirrored_param(&request.method);
+        check_headers(&head, &request, extension, &envelope).map_err(|what| mismatch_response(id, what))?;
         if &*request.method == SubscriptionsListen::NAME && head.accepts == AcceptedTypes::Json {
             let what = "the answer is text/event-stream";
             return Err(HttpResponse::refusal(406, id, code::INVALID_REQUEST, what));
@@ -440,6 +441,16 @@ impl<'a> MirroredParams<'a> {
         capabilities.is_some()
     }
 
+    /// Whether the client declares an extension, and what that needs.
+    fn declares(&self, extension: &Extension) -> bool {
+        let meta = self.params.and_then(Raw::meta);
+        let declared = meta.and_then(|meta| {
+            let [declared] = read_members(meta.as_str(), [meta::CLIENT_CAPABILITIES]).ok()?;
+            decode_member::<ClientCapabilities>(declared)
+        });
+        declared.is_some_and(|declared| extension.undeclared_by_client(&declared).is_none())
+    }
+
     /// Returns the parameter that `Mcp-Name` mirrors for a method.
     fn mirrored_name(&self, method: &str) -> Option<Cow<'a, str>> {
         let name = match method {
@@ -458,14 +469,15 @@ fn member_text<'a>(object: &'a Raw, name: &str) -> Option<Cow<'a, str>> {
 }
 
 //= S3.8 "Missing/mismatching MCP-Protocol-Version, Mcp-Method, Mcp-Name"
-/// Checks that the headers of a request match its body. `name_param` is the parameter that `Mcp-Name` mirrors, if an
-/// extension defines the method.
+/// Checks that the headers of a request match its body. `extension` is the one that defines the method, if one does, with
+/// the parameter that `Mcp-Name` mirrors. A client that does not declare the extension need not mirror it: the peer refuses
+/// its request with -32021.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#server-validation>
 fn check_headers(
     head: &RetainedHead,
     request: &Request,
-    name_param: Option<&str>,
+    extension: Option<(&Extension, &str)>,
     envelope: &MirroredParams<'_>,
 ) -> Result<(), String> {
     let method = &*request.method;
@@ -473,8 +485,13 @@ fn check_headers(
         check_equal(&head.version_text, header::PROTOCOL_VERSION, &version, None)?;
     }
     check_equal(&head.method, header::METHOD, method, None)?;
-    let of_extension = match (&request.params, name_param) {
-        (Some(params), Some(name)) => {
+    let of_extension = match (&request.params, extension) {
+        (Some(_), Some((extension, _)))
+            if matches!(head.name, SingleHeader::Absent) && !envelope.declares(extension) =>
+        {
+            None
+        }
+        (Some(params), Some((_, name))) => {
             let members = read_members(params.as_str(), [name]);
             let [member] = members.map_err(|error| format!("the parameters cannot be read: {error}"))?;
             member
