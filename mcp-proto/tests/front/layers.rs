@@ -14,6 +14,7 @@ use mcp_proto::front::{
     ClientHandlers, Context, Error, HandlerError, HandlerMode, LimitedCall, LocalHandlers, NoArguments,
     Router, SpawnedHandler, ToolCallOutcome,
 };
+use mcp_proto::peer::InputMode;
 use mcp_proto::rpc::code;
 use mcp_proto::schema::{
     CallToolParams, CallToolResult, ElicitParams, ElicitResult, ElicitSchema, Era, Json, ServerCapability,
@@ -192,6 +193,43 @@ fn layer_sees_each_attempt_of_a_modern_client_and_one_request_of_a_legacy_one() 
         ];
         let expected: &[&str] = if legacy { &once } else { &modern };
         assert_eq!(taken(&log), expected, "legacy {legacy}, spawned {spawned}");
+    }
+}
+
+#[test]
+fn layer_knows_the_number_of_the_attempt() {
+    for legacy in [false, true] {
+        let attempts = Arc::new(Mutex::new(Vec::new()));
+        let seen = attempts.clone();
+        let layer = act(move |request: LayerRequest, next: Next| {
+            seen.lock().unwrap().push((request.attempt(), request.is_retry()));
+            next.run(request)
+        });
+        let router = Router::new("test", "1")
+            .tool_with(tool("ask"), async |NoArguments {}, cx: Context| {
+                cx.elicit("name", form()).await?;
+                cx.elicit("again", form()).await?;
+                Ok::<_, HandlerError>("done")
+            })
+            .layer(layer);
+        let handlers = ClientHandlers::new().elicitation(async |_, _| ElicitResult::decline());
+        let pair = pair(router).handlers(handlers);
+        let mut pair = if legacy { pair.legacy() } else { pair };
+        let result = pair.run(async |client| client.call_tool("ask", json!({})).await);
+        assert_eq!(result.unwrap().text_content(), "done");
+        // A state that is not this server's, and an answer without a state, tell no number.
+        pair.run(async |client| {
+            for rest in [json!({"requestState": "forged"}), json!({"inputResponses": {"name": {}}})] {
+                let mut params = json!({"name": "ask", "arguments": {}});
+                params.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+                let _ = client.request_custom("tools/call", params).input(InputMode::Manual).await;
+            }
+        });
+        let attempts = std::mem::take(&mut *attempts.lock().unwrap());
+        let (of_call, odd) = attempts.split_at(if legacy { 1 } else { 3 });
+        let expected = [(Some(1), false), (Some(2), true), (Some(3), true)];
+        assert_eq!(of_call, &expected[..of_call.len()]);
+        assert!(odd.len() == 2 && odd.iter().all(|odd| legacy || *odd == (None, true)), "{odd:?}");
     }
 }
 

@@ -328,6 +328,25 @@ impl LayerRequest {
         }
     }
 
+    /// The number of the attempt, from 1. A client of 2026-07-28 repeats its request with the input that the server
+    /// requires, and this server counts the attempts in the sealed state that the client returns. `None` if the client
+    /// returns no such state with its answers, or one that is not valid any more. Every other request has one attempt: a
+    /// client's layers stand outside of its repetitions.
+    ///
+    /// This opens the state; [`is_retry`](Self::is_retry) only looks for one. Where a handler resolves its input without
+    /// `Context::elicit` and its like, by states of its own, they are not counted.
+    pub fn attempt(&self) -> Option<u32> {
+        match &self.origin {
+            #[cfg(feature = "server")]
+            Origin::Client(context) => match context.input_rounds() {
+                Some(rounds) => rounds.attempt(context.inbound_request()),
+                None => (!self.is_retry()).then_some(1),
+            },
+            #[cfg(feature = "client")]
+            Origin::Server(..) | Origin::Application(..) => Some(1),
+        }
+    }
+
     /// Whether a client of 2026-07-28 repeats its request, with the input or the state of an earlier attempt.
     pub fn is_retry(&self) -> bool {
         let Some(params) = self.params() else { return false };

@@ -100,6 +100,9 @@ struct SealedAnswers {
     answers: BTreeMap<String, Raw>,
     #[serde(rename = "k")]
     kept: BTreeMap<String, Raw>,
+    /// The number of attempts so far; 0 in a state of a version that did not count them.
+    #[serde(rename = "n", default)]
+    attempts: u32,
 }
 
 /// The parameters that only a repeated attempt has.
@@ -129,6 +132,15 @@ impl InputRounds {
             sealing: sealing.clone(),
             inner: Mutex::default(),
         })
+    }
+
+    /// Returns the number of this attempt, from 1, as the state that the client returned counts. `None` if it returned an
+    /// answer without a state of this server.
+    pub(in crate::front) fn attempt(&self, request: &InboundRequest) -> Option<u32> {
+        let AttemptStart { round, state } =
+            self.read_attempt(request.connection.unix_time(), request).ok()?;
+        let (before, is_first) = (round.sealed.attempts, state.is_none() && round.fresh.is_empty());
+        if is_first || before > 0 { before.checked_add(1) } else { None }
     }
 
     // --- Used by the handler ---
@@ -358,7 +370,11 @@ impl InputRounds {
     }
 
     /// Replies with the pending input requests and the sealed answers, which the client returns.
-    fn suspend(&self, round: Round, request: &InboundRequest) -> Result<InputRequiredResult, HandlerError> {
+    fn suspend(
+        &self,
+        mut round: Round,
+        request: &InboundRequest,
+    ) -> Result<InputRequiredResult, HandlerError> {
         let mut missing: Option<ClientCapabilities> = None;
         for needed in round.wanted.iter().flat_map(|(_, input, _)| required_capabilities(input)) {
             if !request.context.client_capabilities.has(needed) {
@@ -368,6 +384,7 @@ impl InputRounds {
         if let Some(missing) = missing {
             return Err(HandlerError::protocol(missing_capabilities(missing)));
         }
+        round.sealed.attempts = round.sealed.attempts.saturating_add(1);
         let payload = serde_json::to_vec(&round.sealed).map_err(|error| {
             HandlerError::protocol(ErrorObject::new(code::INTERNAL_ERROR, error.to_string()))
         })?;
