@@ -12,10 +12,10 @@ use mcp_proto::front::layer::{
 use mcp_proto::front::{
     Client, ClientHandlers, Context, Error, Event, Events, HandlerMode, NoArguments, Router, WatchUpdate,
 };
-use mcp_proto::peer::LostReason;
 use mcp_proto::peer::client::{CloseReason, Diagnostic, Keepalive};
+use mcp_proto::peer::{LostReason, Principal};
 use mcp_proto::rpc::{ErrorObject, Raw};
-use mcp_proto::schema::{CachedPage, Json, ListTools, ListToolsResult, ServerCapability, Tool};
+use mcp_proto::schema::{CachedPage, Json, ListTools, ListToolsResult, Revision, ServerCapability, Tool};
 use mcp_proto::testing::{self, CountingEntropy, Network, RouterPair, SimulatedClock};
 use mcp_proto::transport::StreamServer;
 use mcp_proto::{Bytes, adapter};
@@ -23,6 +23,7 @@ use proptest::prelude::*;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
+use crate::common::front_http::HttpHarness;
 use crate::common::router::ServerHarness;
 
 /// The texts that a layer sees, with their directions.
@@ -330,6 +331,42 @@ fn changed_messages_never_enter_the_cache_of_the_client() {
             assert_eq!(*asked.lock().unwrap(), expected, "HTTP {is_http}");
         }
     }
+}
+
+/// What a layer knows of a message beside the text: the revision and the principal.
+#[test]
+fn layer_knows_the_revision_and_the_principal_of_a_message() {
+    let facts = || {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let facts = seen.clone();
+        let layer = each(move |message| {
+            let principal = message.principal().map(|principal| principal.as_str().to_owned());
+            assert!(message.server_name().is_none());
+            facts.lock().unwrap().push((message.revision().map(Revision::as_str), principal));
+            Decision::Keep
+        });
+        (seen, layer)
+    };
+    for (is_http, is_legacy) in [(false, false), (false, true), (true, false), (true, true)] {
+        let ((of_client, client_layer), (of_server, server_layer)) = (facts(), facts());
+        let pair = testing::pair(router().layer(server_layer));
+        let pair = pair.handlers(ClientHandlers::new().layer(client_layer));
+        let pair = if is_http { pair.http() } else { pair };
+        let mut pair = if is_legacy { pair.legacy() } else { pair };
+        pair.run(async |client| echo(&client, json!({})).await);
+        let revision = if is_legacy { "2025-11-25" } else { "2026-07-28" };
+        let last = |seen: &Mutex<Vec<(_, Option<String>)>>| seen.lock().unwrap().last().unwrap().clone();
+        assert_eq!(last(&of_client), (Some(revision), None));
+        // Over a stream, a server of 2026-07-28 has no session: each request has its revision.
+        let of_connection = Some(revision).filter(|_| is_http || is_legacy);
+        assert_eq!(last(&of_server), (of_connection, None), "HTTP {is_http}");
+    }
+    let (seen, layer) = facts();
+    let mut web = HttpHarness::new(router().layer(layer));
+    web.principal = Some(Principal::new("ada"));
+    web.ask("tools/call", json!({"name": "echo", "arguments": {}})).json();
+    let expected = (Some("2026-07-28"), Some("ada".to_owned()));
+    assert_eq!(*seen.lock().unwrap(), [expected.clone(), expected]);
 }
 
 /// The layer outside of another one reads the same text that is sent.

@@ -22,6 +22,7 @@ use crate::peer::client::{
 use crate::peer::{InboundId, LostReason, Machine, Outcome, RequestError, RequestId, TaskReport, client};
 use crate::prelude::*;
 use crate::rpc::{Id, Raw, Text};
+use crate::schema::Revision;
 use crate::{Instant, Limits};
 
 /// Work on the server's requests, queued for the driver.
@@ -346,6 +347,10 @@ impl<M: ClientTransport> LayeredCore<M> for ClientCore {
 
     fn abort(machine: &mut M, now: Instant, why: LostReason) {
         ClientCommands::new(machine, now).abort(why);
+    }
+
+    fn revision(machine: &M) -> Option<Revision> {
+        machine.peer().server().map(|server| server.revision)
     }
 
     fn withhold_answer(machine: &mut M, now: Instant, id: &Id) {

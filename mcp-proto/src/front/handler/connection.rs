@@ -23,7 +23,7 @@ use crate::prelude::*;
 use crate::quota::QuotaOwner;
 use crate::rpc::{Raw, Text};
 use crate::schema::tasks::legacy::RelatedTask;
-use crate::schema::{Json, LoggingLevel, LoggingMessageParams, Meta, meta};
+use crate::schema::{Json, LoggingLevel, LoggingMessageParams, Meta, Revision, meta};
 use crate::{Instant, Limits};
 
 /// Work on the client's requests, queued for the driver.
@@ -500,6 +500,14 @@ impl<M: ServerTransport> LayeredCore<M> for ServerCore {
 
     fn abort(machine: &mut M, now: Instant, why: LostReason) {
         ServerCommands::new(machine, now).abort(why);
+    }
+
+    fn revision(machine: &M) -> Option<Revision> {
+        machine.peer().session().map(|session| session.revision)
+    }
+
+    fn principal(machine: &M) -> Option<Principal> {
+        machine.peer().principal().cloned()
     }
 
     fn report_undropped(shared: &Shared<Self, M>, messages: Vec<String>) {

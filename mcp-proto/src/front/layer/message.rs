@@ -1,6 +1,7 @@
 //! A message as it passes between a machine and its transport, as layers see it.
 
 use alloc::borrow::Cow;
+use alloc::sync::Arc;
 use core::cell::OnceCell;
 use core::fmt;
 
@@ -10,13 +11,14 @@ use serde_json::{Error as JsonError, Value};
 use super::{MessageDirection, Side};
 use crate::Bytes;
 use crate::meta_keys::PROGRESS_TOKEN;
+use crate::peer::Principal;
 use crate::prelude::*;
 use crate::rpc::{
     ErrorId, ErrorObject, Frame, Id, InvalidMessageKind, Malformed, MalformedKind, Message, Raw, Recovered,
     code, each_member, first_member, read, read_members, write,
 };
 use crate::schema::{
-    CallTool, Cancelled, Initialized, Method as _, Notification as _, SubscriptionsAcknowledged,
+    CallTool, Cancelled, Initialized, Method as _, Notification as _, Revision, SubscriptionsAcknowledged,
 };
 
 /// The kind of a message that a layer sees.
@@ -73,7 +75,9 @@ pub struct LayerMessage<'a> {
     side: Side,
     direction: MessageDirection,
     rules: MessageRules,
-    is_of_host: bool,
+    /// In a host, the name of the server in its configuration.
+    server_name: Option<Arc<str>>,
+    principal: Option<Principal>,
     read: OnceCell<Result<Message, Malformed>>,
     is_changed: bool,
     /// Whether more than the `_meta` of a request is changed.
@@ -110,6 +114,8 @@ impl MessageText<'_> {
 pub(crate) struct MessageRules {
     /// The nesting depth up to which a message is read.
     pub(crate) depth: usize,
+    /// The revision in use, once it is known.
+    pub(crate) revision: Option<Revision>,
     /// Whether arguments are read-only: HTTP headers repeat some of them, or they are those of a host's call.
     pub(crate) has_fixed_arguments: bool,
 }
@@ -150,12 +156,19 @@ impl<'a> LayerMessage<'a> {
             side,
             direction,
             rules,
-            is_of_host: false,
+            server_name: None,
+            principal: None,
             read: OnceCell::new(),
             is_changed: false,
             is_altered: false,
             written: OnceCell::new(),
         }
+    }
+
+    /// Sets the principal on whose behalf the other side acts.
+    pub(super) fn on_behalf_of(mut self, principal: Option<Principal>) -> Self {
+        self.principal = principal;
+        self
     }
 
     /// A message that is known to be malformed; `text` may be a part of it.
@@ -168,6 +181,26 @@ impl<'a> LayerMessage<'a> {
     #[must_use]
     pub fn side(&self) -> Side {
         self.side
+    }
+
+    /// Returns the protocol revision in use: in a client that of its server, once it is known; in a server that of the
+    /// session, or of the HTTP request. A request of 2026-07-28 on a stream has its own, in its `_meta`.
+    #[must_use]
+    pub fn revision(&self) -> Option<Revision> {
+        self.rules.revision
+    }
+
+    /// Returns the name of the server in the configuration of a host, for the messages of its connections.
+    #[must_use]
+    pub fn server_name(&self) -> Option<&str> {
+        self.server_name.as_deref()
+    }
+
+    /// Returns the principal of the client, in a server whose transport knew one when the connection or the HTTP exchange
+    /// began.
+    #[must_use]
+    pub fn principal(&self) -> Option<&Principal> {
+        self.principal.as_ref()
     }
 
     /// Returns whether the message arrives or leaves.
@@ -301,14 +334,14 @@ impl<'a> LayerMessage<'a> {
 
     /// Whether a host calls a tool.
     fn is_call_of_host(&self) -> bool {
-        let is_sent = self.is_of_host && self.direction == MessageDirection::Sent;
+        let is_sent = self.server_name.is_some() && self.direction == MessageDirection::Sent;
         is_sent && self.method() == Some(CallTool::NAME)
     }
 
-    /// Says that a host has the connection, whose user agrees to calls before they are messages.
+    /// Says that a host has the connection to this server, whose user agrees to calls before they are messages.
     #[cfg(feature = "client")]
-    pub(super) fn set_of_host(&mut self) {
-        self.is_of_host = true;
+    pub(super) fn set_server_name(&mut self, name: &Arc<str>) {
+        self.server_name.get_or_insert_with(|| name.clone());
     }
 
     /// Replaces the result of a response. An error does not become a result.

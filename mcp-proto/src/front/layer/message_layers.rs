@@ -12,10 +12,10 @@ use crate::codec::{Line, SseEvent, SseItem};
 use crate::front::HandlerMode;
 use crate::front::handler_error::{HandlerPanic, catch_panic};
 use crate::front::shared::{Core, Shared};
-use crate::peer::LostReason;
-use crate::peer::{HeldPiece, Passage};
+use crate::peer::{HeldPiece, LostReason, Passage, Principal};
 use crate::prelude::*;
 use crate::rpc::{Frame, Id, Malformed, read};
+use crate::schema::Revision;
 use crate::{Bytes, Instant, Limits};
 
 /// The layers of a connection, through which each of its messages passes.
@@ -23,6 +23,8 @@ pub(in crate::front) struct MessageLayers<H: HandlerMode> {
     layers: Layers<H>,
     side: Side,
     rules: MessageRules,
+    /// The principal of a server's client.
+    principal: Option<Principal>,
     /// Whether a layer has panicked, so that nothing passes any more.
     is_broken: bool,
     /// The messages that a layer wanted to drop and that cannot be dropped, until they are reported.
@@ -39,6 +41,13 @@ pub(in crate::front) trait LayeredCore<M>: Core<M> + Sized {
     fn handle_timeout(machine: &mut M, now: Instant);
     /// Ends the connection.
     fn abort(machine: &mut M, now: Instant, why: LostReason);
+    /// The revision in use, once it is known.
+    fn revision(machine: &M) -> Option<Revision>;
+    /// The principal of a server's client.
+    fn principal(machine: &M) -> Option<Principal> {
+        let _ = machine;
+        None
+    }
     /// Keeps the answer to a request of this client out of its cache.
     fn withhold_answer(machine: &mut M, now: Instant, id: &Id) {
         let _ = (machine, now, id);
@@ -61,9 +70,16 @@ impl<H: HandlerMode> MessageLayers<H> {
         if layers.is_empty() {
             return None;
         }
-        let rules = MessageRules { depth: limits.depth, has_fixed_arguments: false };
-        let (undropped, altered) = (Vec::new(), Vec::new());
-        Some(Box::new(Self { layers: layers.clone(), side, rules, is_broken: false, undropped, altered }))
+        let rules = MessageRules { depth: limits.depth, revision: None, has_fixed_arguments: false };
+        Some(Box::new(Self {
+            layers: layers.clone(),
+            side,
+            rules,
+            principal: None,
+            is_broken: false,
+            undropped: Vec::new(),
+            altered: Vec::new(),
+        }))
     }
 
     /// Makes all messages of a connection pass through layers; `None` without any.
@@ -72,7 +88,8 @@ impl<H: HandlerMode> MessageLayers<H> {
         shared: &Shared<C, M>,
     ) -> Option<Box<Self>> {
         shared.update(|_, machine, _| {
-            let held = Self::new(layers, C::SIDE, C::limits(machine))?;
+            let mut held = Self::new(layers, C::SIDE, C::limits(machine))?;
+            held.principal = C::principal(machine);
             C::passage(machine)?.hold();
             Some(held)
         })
@@ -126,6 +143,7 @@ impl<H: HandlerMode> MessageLayers<H> {
                 C::report_undropped(shared, self.take_undropped());
             }
             next = shared.with(|_, machine, now, _| {
+                self.rules.revision = self.rules.revision.or_else(|| C::revision(machine));
                 self.altered.drain(..).for_each(|id| C::withhold_answer(machine, now, &id));
                 match passed {
                     Ok(Some(held)) => C::passage(machine)?.release(now, held),
@@ -270,10 +288,16 @@ impl<H: HandlerMode> MessageLayers<H> {
         })
     }
 
-    /// Sets whether HTTP headers repeat some arguments of the next message.
-    #[cfg(feature = "http")]
-    pub(in crate::front) fn fix_arguments(&mut self, are_fixed: bool) {
-        self.rules.has_fixed_arguments = are_fixed;
+    /// Sets the revision of an HTTP request, its principal, and whether its headers repeat some of its arguments.
+    #[cfg(all(feature = "server", feature = "http"))]
+    pub(in crate::front) fn set_request(
+        &mut self,
+        revision: Option<Revision>,
+        principal: Option<Principal>,
+        has_fixed_arguments: bool,
+    ) {
+        self.rules = MessageRules { revision, has_fixed_arguments, ..self.rules };
+        self.principal = principal;
     }
 
     /// Passes the body of a request or of an answer. `None` if it was dropped.
@@ -332,7 +356,8 @@ impl<H: HandlerMode> MessageLayers<H> {
     }
 
     /// Shows a message to one layer after the other: what is sent to the innermost first, what is received to the outermost.
-    fn pass_message(&mut self, mut message: LayerMessage<'_>) -> Result<Passed, HandlerPanic> {
+    fn pass_message(&mut self, message: LayerMessage<'_>) -> Result<Passed, HandlerPanic> {
+        let mut message = message.on_behalf_of(self.principal.clone());
         let layers = self.layers.as_slice();
         for index in 0..layers.len() {
             let index = match message.direction() {

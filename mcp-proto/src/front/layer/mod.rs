@@ -281,7 +281,7 @@ impl Layer for ConnectionLayer {
     }
 
     fn message(&self, message: &mut LayerMessage<'_>) -> Decision {
-        message.set_of_host();
+        message.set_server_name(&self.server);
         self.layer.message(message)
     }
 }

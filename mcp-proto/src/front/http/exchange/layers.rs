@@ -45,7 +45,7 @@ impl<H: HandlerMode> HttpExchange<H> {
         mirrors_params: bool,
     ) -> Result<bool, HttpResponse> {
         let Some(layered) = &mut self.layers else { return Ok(true) };
-        layered.messages.fix_arguments(mirrors_params);
+        layered.messages.set_request(intake.revision(), self.principal.clone(), mirrors_params);
         let passed = layered.messages.pass_body(intake.body().clone(), MessageDirection::Received);
         self.report_undropped();
         let passed = passed.map_err(|HandlerPanic| HttpResponse::layer_panicked())?;

@@ -15,6 +15,8 @@ use crate::peer::server::Eras;
 use crate::prelude::*;
 use crate::quota::{ByteAccount, BytePurpose};
 use crate::rpc::KnownObject;
+#[cfg(feature = "std")]
+use crate::schema::Revision;
 use crate::schema::{CallTool, Era, Method};
 use crate::transport::http::param_headers::ParamHeaders;
 use crate::transport::http::{Fields, HeaderValues, header, read_headers};
@@ -251,6 +253,15 @@ impl RequestIntake {
         let timeout = self.setup.config().body_timeout;
         let what = format!("the request body did not arrive within {timeout:?}");
         self.head.version.refuse(408, what)
+    }
+
+    /// Returns the revision that the headers name.
+    #[cfg(feature = "std")]
+    pub(crate) fn revision(&self) -> Option<Revision> {
+        match self.head.version {
+            VersionHeader::Known(revision) => Some(revision),
+            VersionHeader::Absent | VersionHeader::Unknown => None,
+        }
     }
 
     /// Routes the request, whose body is complete.
