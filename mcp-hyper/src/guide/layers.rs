@@ -22,14 +22,16 @@
 //!
 //! # What runs when
 //!
-//! In a server the token, the scopes and the rates are checked before any layer, on what arrives. Then the layers run, and
-//! inside of them the handler. What a layer changes is checked again: the scopes and the schema of the tool, and the rates if it
-//! is another tool. A client of 2026-07-28 repeats its request with the input that a handler asks for, and layers see each of
-//! these attempts: the reply [requires input](mcp_proto::front::layer::Reply::is_input_required), and the next request
-//! [is a retry](mcp_proto::front::layer::LayerRequest::is_retry). If a call becomes a task, its creation is the reply.
+//! In a server the token, the scopes and the rates are checked before any layer, on what arrives; so are the rates of the routers
+//! that are parts of it. Then the layers run, and inside of them the handler. What a layer changes is checked again: the scopes
+//! and the schema of the tool, and the rates if it is another tool, whose time limit holds from then on. A client of 2026-07-28
+//! repeats its request with the input that a handler asks for, and layers see each of these attempts: the reply
+//! [requires input](mcp_proto::front::layer::Reply::is_input_required), and the next request
+//! [is a retry](mcp_proto::front::layer::LayerRequest::is_retry), whose [number](mcp_proto::front::layer::LayerRequest::attempt)
+//! the sealed state counts. If a call becomes a task, its creation is the reply.
 //!
 //! In a client a layer runs once for each call of the application, outside of the cache, input rounds and repetitions: what it
-//! puts in place of a result is never cached. It also runs around the requests of the server that handlers answer. In a host it
+//! puts in place of a result is never cached, and neither is a result of which it changed the message. It also runs around the requests of the server that handlers answer. In a host it
 //! runs around each call of the application, outside of the wait for a server; pins and approvals are checked inside, on what is
 //! sent.
 //!

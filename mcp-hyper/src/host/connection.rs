@@ -135,13 +135,14 @@ impl Attempt {
             let fingerprint = self.entry.connection();
             self.shared.with(|state, _| _ = state.eras.insert(fingerprint, era));
         }
-        let lists = Lists { attempt: self, client, info: &info };
+        let own = client.outside_layers();
+        let lists = Lists { attempt: self, client: &own, info: &info };
         let mut watch = client.watch().tools().prompts().resources().open()?;
         // Lists that are read after the watch is active need not be read again for its sake.
         let is_active = matches!(poll_once(watch.next()).await, Some(Some(WatchUpdate::Active { .. })));
         lists.read_instructions();
         // Without its tools the server cannot be used.
-        lists.update(lists.read(|it| it.tools.is_some(), client.list_tools()).await?);
+        lists.update(lists.read(|it| it.tools.is_some(), own.list_tools()).await?);
         self.end_step(|steps| &mut steps.tools);
         self.shared.command(|state, now| {
             if let Some(connection) = state.connection(self.entry.id(), self.generation) {

@@ -361,7 +361,8 @@ impl Settings {
                 None
             }
             Action::Send { call, server, generation } => {
-                let client = state.connections.get(&server)?.client.clone()?;
+                // The host has run its layers around the call.
+                let client = state.connections.get(&server)?.client.as_ref()?.outside_layers();
                 let send = state.calls.get(&call)?.call.clone();
                 let transport = state.entries.get(&server).map(|entry| &entry.spec().transport);
                 let is_http = matches!(transport, Some(TransportSpec::Http(_)));

@@ -209,7 +209,8 @@ impl HostOptions {
     /// configuration and the name of the item on the wire; pins and approvals are checked inside, on what is sent. A layer
     /// cannot make it the call of another item: that ends with [`CallError::OtherItem`](super::CallError::OtherItem). To log,
     /// deny and limit, there are [`Audit`](mcp_proto::front::layer::Audit) and [`Rules`](mcp_proto::front::layer::Rules).
-    /// Requests by [`Host::client`](super::Host::client) pass it by.
+    /// So it sees the requests by [`Host::client`](super::Host::client), around which nothing else of the host stands; the lists
+    /// that the host reads for itself pass it by.
     ///
     /// ```
     /// use mcp_hyper::host::HostOptions;

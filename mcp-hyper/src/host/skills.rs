@@ -346,7 +346,7 @@ impl Host {
         self.with(|state| {
             let visible = state.entries.values().filter(|entry| !state.is_withdrawn(entry));
             let connected = visible.filter_map(|entry| {
-                let client = state.connections.get(&entry.id())?.client.clone()?;
+                let client = state.connections.get(&entry.id())?.client.as_ref()?.outside_layers();
                 declares(&client).then(|| (entry.clone(), client))
             });
             connected.collect()

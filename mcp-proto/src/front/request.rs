@@ -62,6 +62,9 @@ pub(super) struct Draft<M: Method> {
     pub(super) name: Option<Box<str>>,
     pub(super) params: Result<M::Params, Error>,
     pub(super) options: RequestOptions,
+    /// Whether it passes the layers of the client by.
+    #[cfg(feature = "client")]
+    pub(super) skips_layers: bool,
 }
 
 /// Nothing in it is ever pinned.
@@ -69,7 +72,14 @@ impl<M: Method> Unpin for Request<M> {}
 
 impl<M: Method> Request<M> {
     pub(crate) fn new(link: Arc<dyn RequestLink>, params: Result<M::Params, Error>) -> Self {
-        let draft = Draft { link, name: None, params, options: RequestOptions::default() };
+        let draft = Draft {
+            link,
+            name: None,
+            params,
+            options: RequestOptions::default(),
+            #[cfg(feature = "client")]
+            skips_layers: false,
+        };
         Self { state: State::Draft(draft), on_progress: None, received: 0 }
     }
 
@@ -84,6 +94,15 @@ impl<M: Method> Request<M> {
             draft.name = Some(name.into());
         }
         request
+    }
+
+    /// Makes the request pass the layers of the client by, or not.
+    #[cfg(feature = "client")]
+    pub(super) fn skip_layers(mut self, skips: bool) -> Self {
+        if let State::Draft(draft) = &mut self.state {
+            draft.skips_layers = skips;
+        }
+        self
     }
 
     /// Sets the timeout for the answer, which restarts with each progress notification.
@@ -279,7 +298,9 @@ impl<M: Method> Call<M> {
     /// Sends a draft, or passes it to the layers of the client.
     fn start(draft: Draft<M>, follow: FollowQueue) -> Result<Self, Error> {
         #[cfg(feature = "client")]
-        if let Some((layers, clock)) = draft.link.layers() {
+        if !draft.skips_layers
+            && let Some((layers, clock)) = draft.link.layers()
+        {
             let (layers, clock, link) = (layers.clone(), clock.clone(), draft.link.clone());
             let layered = LayeredCall::new(layers, clock, draft, follow)?;
             // Its timer and its tool are those of the request that the layers send.
@@ -287,7 +308,7 @@ impl<M: Method> Call<M> {
             call.layered = Some(Box::new(layered));
             return Ok(call);
         }
-        let Draft { link, name, params, options } = draft;
+        let Draft { link, name, params, options, .. } = draft;
         Self::send(link, name.as_deref(), &params?, options, follow)
     }
 

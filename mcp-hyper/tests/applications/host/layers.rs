@@ -63,6 +63,30 @@ fn layer_of_a_host_sees_each_call_once_with_its_server() {
 }
 
 #[test]
+fn layer_of_a_host_sees_the_requests_of_a_client_that_the_application_took() {
+    bounded(async {
+        let (folder, records) = (Folder::new(), Records::default());
+        let options = options(config(json!({ "one": folder.demo("one") })))
+            .layer(audit(&records))
+            .layer(Rules::new().deny(RuleMatch::tool("echo").server("one"), "not there"));
+        let (host, _driver) = start(options);
+        host.ready().await;
+        // What the host reads for itself is no call of the application.
+        assert!(records.lock().unwrap().is_empty());
+        let client = host.client("one").unwrap();
+        let denied = client.call_tool("echo", json!({ "text": "hi" })).await.unwrap_err();
+        assert!(matches!(denied, Error::Layer(_)), "{denied}");
+        assert_eq!(
+            client.call_tool("add", json!({ "a": 1, "b": 2 })).await.unwrap().text_content(),
+            r#"{"sum":3}"#
+        );
+        let seen: Vec<_> =
+            records.lock().unwrap().iter().map(|record| record.server.clone().unwrap()).collect();
+        assert_eq!(seen, ["one", "one"]);
+    });
+}
+
+#[test]
 fn application_is_asked_before_each_call_of_a_tool() {
     bounded(async {
         let folder = Folder::new();

@@ -261,7 +261,8 @@ impl Client {
     /// # }
     /// ```
     pub fn request_custom(&self, method: impl Into<String>, params: impl Serialize) -> Request<CustomMethod> {
-        Request::by_name(self.inner.clone(), method.into(), request_params(params))
+        let request = Request::by_name(self.inner.clone(), method.into(), request_params(params));
+        request.skip_layers(self.skips_layers)
     }
 
     /// Sends a notification by its name. `params` is any value that serializes to a JSON object, or to `null` for none.

@@ -67,6 +67,7 @@ pub use watch::{Subscription, SubscriptionUpdate, Watch, WatchRequest, WatchUpda
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<ClientInner>,
+    skips_layers: bool,
 }
 
 /// The state that all clones of a client and its requests in flight share.
@@ -123,7 +124,13 @@ impl Client {
             first_poll: FirstPoll::default(),
             layers,
         };
-        Self { inner: Arc::new(inner) }
+        Self { inner: Arc::new(inner), skips_layers: false }
+    }
+
+    /// Returns a handle whose requests pass the [layers](crate::front::layer) of the client by, as far as those are around
+    /// requests: for a host, which runs its layers [itself](crate::front::layer::Layers::run).
+    pub fn outside_layers(&self) -> Self {
+        Self { skips_layers: true, ..self.clone() }
     }
 
     /// Waits until the handshake has identified the server.
@@ -265,7 +272,7 @@ impl Client {
     }
 
     fn prepare<M: Method>(&self, params: Result<M::Params, Error>) -> Request<M> {
-        Request::new(self.inner.clone(), params)
+        Request::new(self.inner.clone(), params).skip_layers(self.skips_layers)
     }
 }
 

@@ -33,7 +33,7 @@ impl LayeredCall {
         draft: Draft<M>,
         follow: FollowQueue,
     ) -> Result<Self, crate::front::Error> {
-        let Draft { link, name, params, options } = draft;
+        let Draft { link, name, params, options, .. } = draft;
         let params = Arc::new(params?);
         let method = name.as_deref().unwrap_or(M::NAME);
         let request =

@@ -69,7 +69,8 @@ pub trait Layer<M: HandlerMode = SendHandlers>: 'static {
     /// - In a server it runs for each request that the router answers: once for each attempt of a client of 2026-07-28, that
     ///   is again when the client repeats its request with the input that the server required; once in all for an older
     ///   client. Handshake, discovery, pings and subscriptions are answered without it, and the work of a task runs
-    ///   outside of it: the creation of the task is the answer.
+    ///   outside of it: the creation of the task is the answer. What handlers ask of the client passes it by: since
+    ///   2026-07-28 that is a part of the answer, and no request.
     /// - In a client it runs once for each request of the application, whatever becomes of it: an answer from the cache, input
     ///   rounds, repetitions, a task that is followed. It also runs for each request of the server that a handler answers.
     ///   Subscriptions, and what a [`TaskHandle`](super::TaskHandle) asks for after its task was created, pass it by.
@@ -250,8 +251,9 @@ impl Layers {
         Next::client(self.clone(), Box::new(innermost)).run(request)
     }
 
-    /// The layers for a host's connection to the server of this name: for its messages and the requests of the server, but not
-    /// for the calls of the application, around which the host runs them itself.
+    /// The layers for a host's connection to the server of this name, which they see as
+    /// [`server_name`](LayerRequest::server_name). For the calls around which the host runs its layers itself, it uses a
+    /// client [outside of them](crate::front::Client::outside_layers).
     pub fn of_connection(&self, server: &str) -> Self {
         let server = Arc::<str>::from(server);
         let mut layers = Self::new();
@@ -272,12 +274,7 @@ struct ConnectionLayer {
 #[cfg(feature = "client")]
 impl Layer for ConnectionLayer {
     fn request(&self, request: LayerRequest, next: Next) -> LayerFuture {
-        match request.direction() {
-            MessageDirection::Sent => next.run(request),
-            MessageDirection::Received => {
-                self.layer.request(request.of_named_server(self.server.clone()), next)
-            }
-        }
+        self.layer.request(request.of_named_server(self.server.clone()), next)
     }
 
     fn message(&self, message: &mut LayerMessage<'_>) -> Decision {
