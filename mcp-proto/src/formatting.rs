@@ -126,10 +126,10 @@ macro_rules! config {
             }
         }
     };
-    (@$name:ident $fields:tt $(#[$attribute:meta])* pub fn new($($argument:ident: $type:ty),+);) => {
+    (@$name:ident $fields:tt $(#[$attribute:meta])* pub fn $new:ident($($argument:ident: $type:ty),+);) => {
         impl $name {
             $(#[$attribute])*
-            pub fn new($($argument: $type),+) -> Self {
+            pub fn $new($($argument: $type),+) -> Self {
                 Self $fields
             }
         }

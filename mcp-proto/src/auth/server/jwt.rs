@@ -121,38 +121,32 @@ impl Checker for JwtChecker {
     }
 }
 
-/// How signed tokens are verified.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct JwtConfig {
-    /// The trusted issuers.
-    pub issuers: Vec<TrustedIssuer>,
-    /// The algorithms that tokens may be signed with. Default: all.
-    pub algorithms: Vec<JwtAlgorithm>,
-    /// The accepted types of tokens. Default: [`TokenTypes::Common`].
-    pub types: TokenTypes,
-    /// How far the issuers' clocks may differ from this server's. Default 30 s: more than any clock that is
-    /// synchronised by the network differs.
-    pub leeway: Duration,
-    /// Maximum number of keys of one issuer. Default 64: issuers have two or three.
-    pub max_keys: usize,
+config! {
+    /// How signed tokens are verified.
+    #[derive(Clone, Debug)]
+    #[non_exhaustive]
+    pub struct JwtConfig {
+        /// The trusted issuers.
+        pub issuers: Vec<TrustedIssuer> = issuers.into_iter().collect(),
+        /// The algorithms that tokens may be signed with. Default: all.
+        pub algorithms: Vec<JwtAlgorithm> = JwtAlgorithm::ALL.into(),
+        /// The accepted types of tokens. Default: [`TokenTypes::Common`].
+        pub types: TokenTypes = TokenTypes::Common,
+        /// How far the issuers' clocks may differ from this server's. Default 30 s: more than any clock that is
+        /// synchronised by the network differs.
+        pub leeway: Duration = Duration::from_secs(30),
+        /// Maximum number of keys of one issuer. Default 64: issuers have two or three.
+        pub max_keys: usize = 64,
+    }
+
+    /// Trusts these issuers.
+    pub fn from_issuers(issuers: impl IntoIterator<Item = TrustedIssuer>);
 }
 
 impl JwtConfig {
     /// Trusts this issuer, whose metadata names its keys.
     pub fn new(issuer: impl Into<String>) -> Self {
         Self::from_issuers([TrustedIssuer::new(issuer, KeySource::Metadata)])
-    }
-
-    /// Trusts these issuers.
-    pub fn from_issuers(issuers: impl IntoIterator<Item = TrustedIssuer>) -> Self {
-        Self {
-            issuers: issuers.into_iter().collect(),
-            algorithms: JwtAlgorithm::ALL.into(),
-            types: TokenTypes::Common,
-            leeway: Duration::from_secs(30),
-            max_keys: 64,
-        }
     }
 }
 

@@ -71,7 +71,7 @@ impl ApprovalRequest {
 
     /// The file of environment variables in the folder of the project: look it up before the request is shown, and add
     /// it by [`with_env_file`](Self::with_env_file). `None` if there is none, or it is elsewhere: such a file is read
-    /// once the server is approved, and asked about then, by [`Permit::env_file_request`].
+    /// once the server is approved, and asked about then, by [`Permit::env_file_request`](super::Permit::env_file_request).
     pub const fn env_file(&self) -> Option<&Lookup> {
         self.env_file.as_ref()
     }
