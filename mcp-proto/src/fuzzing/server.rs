@@ -311,6 +311,7 @@ impl Target for Server {
 
     fn check(&self) {
         let peer = self.server.peer();
+        peer.check();
         let limits = &peer.config().limits;
         check_limits(limits, self.server.queued(), 8192, (peer.in_flight(), limits.requests_out));
         assert!(peer.unanswered() <= limits.requests_in, "contract 8: too many requests are unanswered");

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use crate::Instant;
 use crate::inline_map::InlineMap;
-use crate::peer::{Outcome, ProgressOption, RequestOptions};
+use crate::peer::{InboundId, Outcome, ProgressOption, RequestOptions};
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Pending};
 use crate::schema::MethodInfo;
@@ -131,6 +131,10 @@ pub(crate) struct RequestProperties {
     pub(crate) has_slot: bool,
     /// Whether it is the machine's own, which no limit counts.
     pub(crate) is_own: bool,
+    /// Whether the peer works on it for the application: it was sent, and is not the machine's own.
+    pub(crate) is_working: bool,
+    /// The peer's request on whose behalf it is made.
+    pub(crate) related: Option<InboundId>,
 }
 
 /// The table of requests in flight. Each has one entry in the order of deadlines: the earliest of its own.
@@ -146,6 +150,10 @@ pub(crate) struct Requests<R> {
     used_slots: usize,
     /// The number of the machine's own requests.
     own: usize,
+    /// The number of requests that the peer works on.
+    working: usize,
+    /// The peer's requests that wait for answers of the peer, and to how many requests.
+    related: InlineMap<InboundId, usize>,
     /// The peer's last error without an id, and when it arrived.
     error_without_id: Option<(Instant, Box<ErrorObject>)>,
 }
@@ -160,6 +168,8 @@ impl<R: RequestRecord> Requests<R> {
             queued_bytes: 0,
             used_slots: 0,
             own: 0,
+            working: 0,
+            related: InlineMap::new(),
             error_without_id: None,
         }
     }
@@ -187,7 +197,8 @@ impl<R: RequestRecord> Requests<R> {
     }
 
     fn add(&mut self, id: RequestId, properties: RequestProperties) {
-        let RequestProperties { wire, queued_bytes, waits_for_slot, has_slot, is_own } = properties;
+        let RequestProperties { wire, queued_bytes, waits_for_slot, has_slot, is_own, is_working, related } =
+            properties;
         self.by_wire.extend(wire.map(|wire| (wire, id)));
         self.queued_bytes = self.queued_bytes.saturating_add(queued_bytes);
         if let Some(needs_slot) = waits_for_slot {
@@ -195,10 +206,16 @@ impl<R: RequestRecord> Requests<R> {
         }
         self.used_slots = self.used_slots.saturating_add(has_slot.into());
         self.own = self.own.saturating_add(is_own.into());
+        self.working = self.working.saturating_add(is_working.into());
+        if let Some(related) = related {
+            let count = self.related.get_or_insert_with(related, || 0);
+            *count = count.saturating_add(1);
+        }
     }
 
     fn subtract(&mut self, id: RequestId, properties: RequestProperties) {
-        let RequestProperties { wire, queued_bytes, waits_for_slot, has_slot, is_own } = properties;
+        let RequestProperties { wire, queued_bytes, waits_for_slot, has_slot, is_own, is_working, related } =
+            properties;
         if let Some(wire) = wire {
             self.by_wire.remove(&wire);
         }
@@ -208,6 +225,15 @@ impl<R: RequestRecord> Requests<R> {
         }
         self.used_slots = self.used_slots.saturating_sub(has_slot.into());
         self.own = self.own.saturating_sub(is_own.into());
+        self.working = self.working.saturating_sub(is_working.into());
+        if let Some(related) = related
+            && let Some(count) = self.related.get_mut(&related)
+        {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.related.remove(&related);
+            }
+        }
     }
 
     pub(crate) fn get(&self, id: RequestId) -> Option<&R> {
@@ -262,6 +288,18 @@ impl<R: RequestRecord> Requests<R> {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Whether the peer works on a request of the application.
+    #[cfg(feature = "client")]
+    pub(crate) fn has_working(&self) -> bool {
+        self.working > 0
+    }
+
+    /// Whether a request on behalf of this request of the peer is in flight.
+    #[cfg(all(feature = "std", feature = "server"))]
+    pub(crate) fn has_related(&self, request: InboundId) -> bool {
+        self.related.contains_key(&request)
     }
 
     /// The next of the requests that wait for an exchange, where `most` of them may have a slot.
@@ -335,8 +373,9 @@ impl<R: RequestRecord> Requests<R> {
         }
         assert_eq!(counted.by_wire, self.by_wire, "the index of ids on the wire");
         assert!(counted.waiting.keys().eq(self.waiting.keys()), "the index of waiting requests");
-        let counts = |table: &Self| (table.queued_bytes, table.used_slots, table.own);
-        assert_eq!(counts(&counted), counts(self), "queued bytes, used slots and own requests");
+        assert!(counted.related.iter().eq(self.related.iter()), "the counts of related requests");
+        let counts = |table: &Self| (table.queued_bytes, table.used_slots, table.own, table.working);
+        assert_eq!(counts(&counted), counts(self), "queued bytes, used slots, own and working requests");
     }
 }
 

@@ -244,9 +244,8 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         if due > now {
             return;
         }
-        let waiting = self.shared.read(|_, machine| machine.peer().waiting_for_client());
         while let Some((id, limit)) = self.held.limits.pop_expired(now) {
-            if congested || waiting.contains(&id) {
+            if congested || self.shared.read(|_, machine| machine.peer().awaits_client(id)) {
                 // At the least, so that time passes.
                 let time = limit.time.max(Duration::from_millis(1));
                 self.limit(id, now + time, limit);

@@ -190,6 +190,7 @@ impl RequestRecord for ClientRequest {
         let mut properties = RequestProperties {
             wire: self.wire,
             is_own: self.owner.is_own(),
+            is_working: self.is_sent() && !self.owner.is_own(),
             ..RequestProperties::default()
         };
         if let Some(carriage) = &self.carriage {

@@ -61,8 +61,8 @@ impl Client {
 
     /// Counts a ping that has timed out, and closes the connection after too many of them.
     fn handle_missed_ping(&mut self, now: Instant, id: RequestId) {
-        let works = || self.requests.iter().any(|(_, request)| request.is_sent() && !request.owner.is_own());
-        let is_tolerated = self.config.keepalive.is_some_and(|config| config.tolerates_busy) && works();
+        let tolerates_busy = self.config.keepalive.is_some_and(|config| config.tolerates_busy);
+        let is_tolerated = tolerates_busy && self.requests.has_working();
         let Some(misses) = self.pings.take_missed(now, id, is_tolerated) else { return };
         self.report(Diagnostic::PingMissed { misses });
         if self.config.keepalive.is_some_and(|config| misses >= config.misses) {

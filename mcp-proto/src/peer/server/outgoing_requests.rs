@@ -5,8 +5,8 @@ use crate::consent::{UrlConsent, UrlWarning};
 use crate::peer::admission::undeclared_capability;
 use crate::peer::encode::MetaEntries;
 use crate::peer::{
-    InboundId, MessageKind, Outbox, OutgoingRequest, RequestError, RequestId, RequestRecord, RequestTimes,
-    RequiredCapability, Strictness, admission, asks_for_progress,
+    InboundId, MessageKind, Outbox, OutgoingRequest, RequestError, RequestId, RequestProperties,
+    RequestRecord, RequestTimes, RequiredCapability, Strictness, admission, asks_for_progress,
 };
 use crate::prelude::*;
 use crate::rpc::{Id, Raw, decode_member, read_members, write};
@@ -37,6 +37,10 @@ impl RequestRecord for ServerRequest {
 
     fn times_mut(&mut self) -> &mut RequestTimes {
         &mut self.times
+    }
+
+    fn properties(&self) -> RequestProperties {
+        RequestProperties { related: self.related, ..RequestProperties::default() }
     }
 }
 
@@ -117,9 +121,15 @@ impl Server {
 
 #[cfg(feature = "std")]
 impl Server {
-    /// The requests of the client that wait for its answer to a request of the server.
-    pub(crate) fn waiting_for_client(&self) -> alloc::collections::BTreeSet<InboundId> {
-        self.connection.outbound.iter().filter_map(|(_, request)| request.related).collect()
+    /// Whether a request of the client waits for its answer to a request of the server.
+    pub(crate) fn awaits_client(&self, id: InboundId) -> bool {
+        self.connection.outbound.has_related(id)
+    }
+
+    /// Checks the indexes against the records of the requests.
+    #[cfg(feature = "fuzzing")]
+    pub(crate) fn check(&self) {
+        self.connection.outbound.check();
     }
 }
 
