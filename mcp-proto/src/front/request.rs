@@ -290,7 +290,7 @@ pub struct Call<M: Method> {
     driver_timer: Option<DriverTimer>,
     /// The layers around the request, which send it.
     #[cfg(feature = "client")]
-    layered: Option<Box<LayeredCall>>,
+    layered: Option<LayeredCall>,
     method: PhantomData<fn() -> M>,
 }
 
@@ -305,7 +305,7 @@ impl<M: Method> Call<M> {
             let layered = LayeredCall::new(layers, clock, draft, follow)?;
             // Its timer and its tool are those of the request that the layers send.
             let mut call = Self::new(link, RequestId::UNSENT, None, None);
-            call.layered = Some(Box::new(layered));
+            call.layered = Some(layered);
             return Ok(call);
         }
         let Draft { link, name, params, options, .. } = draft;

@@ -24,10 +24,7 @@ macro_rules! driver_methods {
         ///
         /// `act` runs under a lock that the handles take as well: it must not block or use them.
         pub fn lock<R>(&mut self, act: impl FnOnce(&mut M, Instant) -> R) -> R {
-            match &mut self.message_layers {
-                Some(layers) => layers.lock(&*self.shared, act),
-                None => self.shared.with(|_, machine, now, _| act(machine, now)),
-            }
+            MessageLayers::lock(&mut self.message_layers, &*self.shared, act)
         }
 
         /// How the connection ended; `None` while it is open.

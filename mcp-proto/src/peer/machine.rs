@@ -228,6 +228,9 @@ pub trait Passage {
     /// Holds back everything from now on.
     fn hold(&mut self);
 
+    /// Holds back nothing from now on, unless something is held back or released and not taken. Returns whether it does.
+    fn stop_holding(&mut self) -> bool;
+
     /// Takes the next piece that is held back, in the order of the wire: input first, as it may be the reason of output.
     fn poll_held(&mut self) -> Option<HeldPiece>;
 

@@ -20,6 +20,8 @@ pub trait Framing: Outbox {
     fn clear(&mut self);
     /// Holds back input and output from now on, for [`poll_held`](Self::poll_held).
     fn hold(&mut self);
+    /// Stops to hold back, unless output is released and not taken. Nothing may be held back. Returns whether it does.
+    fn stop_holding(&mut self) -> bool;
     /// Holds back the end of the input. Returns whether it does.
     fn hold_end(&mut self, detail: &str) -> bool;
     /// Takes the next piece that is held back.
@@ -100,6 +102,10 @@ impl Framing for Newline {
 
     fn hold(&mut self) {
         self.held.get_or_insert_default();
+    }
+
+    fn stop_holding(&mut self) -> bool {
+        self.held.take_if(|held| held.released.is_empty()).is_some()
     }
 
     fn hold_end(&mut self, detail: &str) -> bool {
@@ -222,6 +228,10 @@ impl Framing for MessageFraming {
 
     fn hold(&mut self) {
         self.held.get_or_insert_default();
+    }
+
+    fn stop_holding(&mut self) -> bool {
+        self.held.take_if(|held| held.released.is_none()).is_some()
     }
 
     fn hold_end(&mut self, detail: &str) -> bool {

@@ -269,6 +269,10 @@ impl<P: Machine, F: Framing> Passage for Transport<P, F> {
         self.framing.hold();
     }
 
+    fn stop_holding(&mut self) -> bool {
+        self.framing.stop_holding()
+    }
+
     fn poll_held(&mut self) -> Option<HeldPiece> {
         self.framing.poll_held()
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use mcp_proto::codec::{Line, Lines};
 use mcp_proto::front::layer::{
-    Decision, Layer, LayerMessage, LayerMessageError, LayerMessageKind, MessageDirection,
+    Decision, Layer, LayerMessage, LayerMessageError, LayerMessageKind, Layers, MessageDirection,
 };
 use mcp_proto::front::{
     Client, ClientHandlers, Context, Error, Event, Events, HandlerMode, NoArguments, Router, WatchUpdate,
@@ -50,6 +50,32 @@ impl Recorder {
             |text: &str| serde_json::from_str::<Value>(text).unwrap()["method"].as_str().map(str::to_owned);
         seen.iter().filter_map(|(_, text)| method(text)).collect()
     }
+}
+
+/// A layer that leaves messages to the default.
+#[derive(Clone)]
+struct Silent;
+
+impl<M: HandlerMode> Layer<M> for Silent {}
+
+/// A layer around a silent one, to which it passes each message that it has recorded.
+struct Around(Recorder, Silent);
+
+impl<M: HandlerMode> Layer<M> for Around {
+    fn message(&self, message: &mut LayerMessage<'_>) -> Decision {
+        let decision = Layer::<M>::message(&self.0, message);
+        assert_eq!(Layer::<M>::message(&self.1, message), Decision::Keep);
+        decision
+    }
+}
+
+/// A client's layers, those of a host's connection: a recorder between silent ones.
+fn client_layers(recorder: &Recorder) -> ClientHandlers {
+    let mut layers = Layers::new();
+    layers.push(Silent);
+    layers.push(Around(recorder.clone(), Silent));
+    layers.push(Silent);
+    ClientHandlers::new().within_layers(&layers.of_connection("server"))
 }
 
 /// A layer made of a function.
@@ -114,10 +140,10 @@ fn layers_of_both_sides_see_each_message_over_http() {
     for is_legacy in [false, true] {
         for chunk in [None, NonZeroUsize::new(1)] {
             let (of_server, of_client) = (Recorder::default(), Recorder::default());
-            let live = router().layer(of_server.clone()).live();
+            let live = router().layer(Silent).layer(of_server.clone()).layer(Silent).live();
             let mut pair = testing::pair(live.clone())
                 .http()
-                .handlers(ClientHandlers::new().layer(of_client.clone()))
+                .handlers(client_layers(&of_client))
                 .configure(|client| client.keepalive = Some(Keepalive::BUSY_TOLERANT))
                 .network(Network { chunk, ..Network::default() });
             if is_legacy {
@@ -160,9 +186,9 @@ fn layers_of_both_sides_see_each_message_in_the_order_of_the_wire() {
     for is_legacy in [false, true] {
         for chunk in [None, NonZeroUsize::new(1)] {
             let (of_server, of_client) = (Recorder::default(), Recorder::default());
-            let live = router().layer(of_server.clone()).live();
+            let live = router().layer(Silent).layer(of_server.clone()).layer(Silent).live();
             let mut pair = testing::pair(live.clone())
-                .handlers(ClientHandlers::new().layer(of_client.clone()))
+                .handlers(client_layers(&of_client))
                 .configure(|client| client.keepalive = Some(Keepalive::BUSY_TOLERANT))
                 .network(Network { chunk, ..Network::default() });
             if is_legacy {
@@ -197,6 +223,32 @@ fn layers_of_both_sides_see_each_message_in_the_order_of_the_wire() {
                 assert!(methods.iter().any(|seen| seen == method), "{method}: {methods:?}");
             }
         }
+    }
+}
+
+/// Such layers see no message after the first.
+#[test]
+fn layers_that_leave_messages_to_the_default_change_no_byte() {
+    let transcript = |is_http: bool, is_legacy: bool, is_layered: bool| {
+        let (router, handlers) = match is_layered {
+            true => (router().layer(Silent).layer(Silent), ClientHandlers::new().layer(Silent)),
+            false => (router(), ClientHandlers::new()),
+        };
+        let live = router.live();
+        let mut pair = testing::pair(live.clone()).handlers(handlers);
+        if is_http {
+            pair = pair.http();
+        }
+        if is_legacy {
+            pair = pair.legacy();
+        }
+        let clock = pair.time().clone();
+        let change = || live.update(|router| router.remove_tool("never")).map(drop).unwrap();
+        pair.run(async |client| use_everything(client, change, async |time| clock.sleep(time).await).await);
+        pair.transcript()
+    };
+    for (is_http, is_legacy) in [(false, false), (false, true), (true, false), (true, true)] {
+        assert_eq!(transcript(is_http, is_legacy, true), transcript(is_http, is_legacy, false));
     }
 }
 

@@ -73,7 +73,7 @@ pub struct ClientDriver<M: ClientTransport, H: HandlerMode = SendHandlers> {
     handles_notifications: bool,
     running: RunningHandlers<H::HandlerFuture>,
     client_tasks: ClientTasks,
-    /// The layers through which messages pass, if there are any.
+    /// The layers through which messages pass, if any of them reads messages.
     message_layers: Option<Box<MessageLayers<SendHandlers>>>,
 }
 
@@ -114,10 +114,7 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
     pub fn poll<R>(&mut self, cx: &mut Context<'_>, act: impl FnOnce(&mut M, Instant) -> Poll<R>) -> Poll<R> {
         self.run_handlers();
         let now = self.shared.now();
-        match &mut self.message_layers {
-            Some(layers) => layers.park(&*self.shared, now, cx.waker(), act),
-            None => self.shared.park(now, cx.waker(), act),
-        }
+        MessageLayers::park(&mut self.message_layers, &*self.shared, now, cx.waker(), act)
     }
 
     driver_methods!();

@@ -1,28 +1,30 @@
 //! Calls of a client's application within its layers.
 
 use alloc::sync::Arc;
-use core::future::Future;
+use core::future::{Future, ready};
+use core::mem;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker, ready};
 use std::sync::Mutex;
 
 use super::{LayerRequest, Layers, Next, Reply};
-use crate::front::Clock;
 use crate::front::handler_error::catch_panic;
 use crate::front::params::decode_as;
 use crate::front::request::{Call, CalledTool, Draft};
 use crate::front::request_slots::{FollowQueue, progress_bytes};
 use crate::front::wakers::{SendFuture, lock, update};
-use crate::peer::RequestId;
+use crate::front::{Clock, Error};
+use crate::peer::{AnyParams as _, MetaEntries, RequestId};
 use crate::prelude::*;
-use crate::rpc::{ErrorObject, code};
-use crate::schema::{Meta, Method, ProgressParams};
+use crate::rpc::{ErrorObject, Raw, Text, code};
+use crate::schema::{Meta, Method, ProgressParams, Revision};
 
-/// A call within layers: the future of its reply, and the progress of what they sent.
+/// A call within layers: the future of its reply, and what it shares with the layers.
 pub(in crate::front) struct LayeredCall {
     future: Option<SendFuture<Reply>>,
-    reply: Option<Reply>,
-    sent: Arc<SentCall>,
+    /// The reply, if it came while the application waited for something else.
+    reply: Option<Box<Reply>>,
+    call: Arc<dyn ClientCall>,
 }
 
 impl LayeredCall {
@@ -32,92 +34,60 @@ impl LayeredCall {
         clock: Arc<dyn Clock>,
         draft: Draft<M>,
         follow: FollowQueue,
-    ) -> Result<Self, crate::front::Error> {
-        let Draft { link, name, params, options, .. } = draft;
-        let params = Arc::new(params?);
-        let method = name.as_deref().unwrap_or(M::NAME);
-        let request =
-            LayerRequest::of_application(method, params.clone(), options.meta.clone(), link.server(), clock);
-        let follows = matches!(follow, FollowQueue::Progress(_));
-        let sent = Arc::new(SentCall(Mutex::new(SentState {
-            id: None,
-            missed: 0,
-            tool: None,
-            progress: follow,
-            waker: None,
-        })));
-        let state = sent.clone();
-        let innermost = Box::new(move |request: LayerRequest| -> SendFuture<Reply> {
-            let method = name.as_deref().unwrap_or(M::NAME);
-            let mut options = options;
-            let (shared, changed);
-            let params = match request.into_changed() {
-                None => {
-                    shared = params;
-                    &*shared
-                }
-                Some(raw) => {
-                    options.meta = Meta::new();
-                    match decode_as::<M::Params>(method, raw) {
-                        Ok(params) => changed = params,
-                        Err(error) => return Box::pin(core::future::ready(Reply::Error(error))),
-                    }
-                    &changed
-                }
-            };
-            let follow = if follows { FollowQueue::progress() } else { FollowQueue::Nothing };
-            match Call::<M>::send(link, name.as_deref(), params, options, follow) {
-                Ok(call) => {
-                    {
-                        let mut state = lock(&state.0);
-                        (state.id, state.tool) = (Some(call.id()), call.called_tool());
-                    }
-                    Box::pin(InnerCall { call, sent: state, follows })
-                }
-                Err(error) => Box::pin(core::future::ready(Reply::Failed(Box::new(error)))),
-            }
-        });
-        let run = || Next::client(layers, innermost).run(request);
-        let (future, reply) = match catch_panic(run) {
+    ) -> Result<Self, Error> {
+        if let Err(error) = draft.params {
+            return Err(error);
+        }
+        let method = draft.name.as_deref().map_or(Text::from_static(M::NAME), Text::from);
+        let server = draft.link.server();
+        let call: Arc<dyn ClientCall> =
+            Arc::new(SharedCall { draft: Mutex::new(Some(draft)), sent: SentCall::new(follow) });
+        let request = LayerRequest::of_application(method, call.clone(), server, clock);
+        let next = Next::call(layers, call.clone());
+        let (future, reply) = match catch_panic(|| next.run(request)) {
             Ok(future) => (Some(future), None),
-            Err(_) => (None, Some(panicked())),
+            Err(_) => (None, Some(Box::new(panicked()))),
         };
-        Ok(Self { future, reply, sent })
+        Ok(Self { future, reply, call })
     }
 
     /// The id of the request that the layers sent; of none before.
     pub(in crate::front) fn id(&self) -> RequestId {
-        lock(&self.sent.0).id.unwrap_or(RequestId::UNSENT)
+        lock(&self.call.sent().state).id.unwrap_or(RequestId::UNSENT)
     }
 
-    /// Polls the layers until they reply.
-    fn advance(&mut self, cx: &mut Context<'_>) {
-        let Some(future) = &mut self.future else { return };
+    /// Polls for the reply of the layers.
+    pub(in crate::front) fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Reply> {
+        let Some(future) = &mut self.future else {
+            return self.reply.take().map_or(Poll::Pending, |reply| Poll::Ready(*reply));
+        };
         let reply = match catch_panic(|| future.as_mut().poll(cx)) {
-            Ok(Poll::Pending) => return,
+            Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(reply)) => reply,
             Err(_) => panicked(),
         };
-        self.reply = Some(reply);
         let future = self.future.take();
         let _ = catch_panic(|| drop(future));
+        Poll::Ready(reply)
+    }
+
+    /// Polls the layers until they reply, and keeps the reply.
+    fn advance(&mut self, cx: &mut Context<'_>) {
+        if let Poll::Ready(reply) = self.poll_reply(cx) {
+            self.reply = Some(Box::new(reply));
+        }
     }
 
     /// Sends the request now, unless a layer waits for something. Returns why it failed, if it has.
     pub(in crate::front) fn start(&mut self) -> Option<Reply> {
         self.advance(&mut Context::from_waker(Waker::noop()));
-        self.reply.take_if(|reply| matches!(reply, Reply::Failed(_)))
-    }
-
-    pub(in crate::front) fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Reply> {
-        self.advance(cx);
-        self.reply.take().map_or(Poll::Pending, Poll::Ready)
+        self.reply.take_if(|reply| matches!(**reply, Reply::Failed(_))).map(|reply| *reply)
     }
 
     pub(in crate::front) fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<Option<ProgressParams>> {
-        self.sent.wait(cx.waker());
+        self.call.sent().wait(cx.waker());
         self.advance(cx);
-        match self.sent.pop() {
+        match self.call.sent().pop() {
             None if self.reply.is_none() => Poll::Pending,
             progress => Poll::Ready(progress),
         }
@@ -125,7 +95,7 @@ impl LayeredCall {
 
     /// The number of reports that were dropped once the layers had sent the request; without those that it has in `table`.
     pub(in crate::front) fn missed_progress(&self) -> u64 {
-        let sent = lock(&self.sent.0);
+        let sent = lock(&self.call.sent().state);
         match &sent.progress {
             FollowQueue::Progress(queue) => queue.missed().saturating_add(sent.missed),
             _ => 0,
@@ -134,7 +104,7 @@ impl LayeredCall {
 
     /// The tool that the layers have called.
     pub(in crate::front) fn called_tool(&self) -> CalledTool {
-        lock(&self.sent.0).tool.clone()
+        lock(&self.call.sent().state).tool.clone()
     }
 }
 
@@ -143,8 +113,74 @@ fn panicked() -> Reply {
     ErrorObject::new(code::INTERNAL_ERROR, "a layer failed unexpectedly").into()
 }
 
+/// A call as its layers and the task that awaits it share it.
+pub(super) trait ClientCall: Send + Sync {
+    /// The part that the application follows.
+    fn sent(&self) -> &SentCall;
+
+    /// The parameters for a revision, with the `_meta` entries of the options; `None` once it is sent.
+    fn to_raw(&self, revision: Revision) -> Option<Raw>;
+
+    /// Sends the request, with these parameters if layers changed them.
+    fn send(self: Arc<Self>, changed: Option<Option<Raw>>) -> SendFuture<Reply>;
+}
+
+struct SharedCall<M: Method> {
+    /// The draft, until the layers send it.
+    draft: Mutex<Option<Draft<M>>>,
+    sent: SentCall,
+}
+
+impl<M: Method> ClientCall for SharedCall<M> {
+    fn sent(&self) -> &SentCall {
+        &self.sent
+    }
+
+    fn to_raw(&self, revision: Revision) -> Option<Raw> {
+        let draft = lock(&self.draft);
+        let Draft { params: Ok(params), options, .. } = draft.as_ref()? else { return None };
+        let mut out = Vec::new();
+        let entries = MetaEntries { options: Some(&options.meta), ..MetaEntries::default() };
+        params.write_params(&mut out, revision, entries).ok()?;
+        Raw::new(String::from_utf8(out).ok()?).ok()
+    }
+
+    fn send(self: Arc<Self>, changed: Option<Option<Raw>>) -> SendFuture<Reply> {
+        match self.send_draft(changed) {
+            Ok(call) => Box::pin(InnerCall { call, shared: self }),
+            Err(reply) => Box::pin(ready(reply)),
+        }
+    }
+}
+
+impl<M: Method> SharedCall<M> {
+    /// Sends the draft, which is large and therefore stays in its place; an error is its reply.
+    fn send_draft(&self, changed: Option<Option<Raw>>) -> Result<Call<M>, Reply> {
+        let failed = |error| Reply::Failed(Box::new(error));
+        let mut slot = lock(&self.draft);
+        // The layers have one `Next` for it, so there is one.
+        let draft = slot.as_mut().ok_or_else(|| failed(Error::Finished))?;
+        let (name, mut options) = (draft.name.as_deref(), mem::take(&mut draft.options));
+        if let Some(raw) = changed {
+            options.meta = Meta::new();
+            draft.params = Ok(decode_as(name.unwrap_or(M::NAME), raw)?);
+        }
+        let params = draft.params.as_ref().map_err(|_| failed(Error::Finished))?;
+        let call = Call::send(draft.link.clone(), name, params, options, self.sent.inner_queue());
+        *slot = None;
+        let call = call.map_err(failed)?;
+        let mut sent = lock(&self.sent.state);
+        (sent.id, sent.tool) = (Some(call.id()), call.called_tool());
+        Ok(call)
+    }
+}
+
 /// What the application follows of the request that the layers sent.
-struct SentCall(Mutex<SentState>);
+pub(super) struct SentCall {
+    /// Whether it follows its progress.
+    follows: bool,
+    state: Mutex<SentState>,
+}
 
 struct SentState {
     id: Option<RequestId>,
@@ -157,8 +193,19 @@ struct SentState {
 }
 
 impl SentCall {
+    fn new(progress: FollowQueue) -> Self {
+        let follows = matches!(progress, FollowQueue::Progress(_));
+        let state = SentState { id: None, missed: 0, tool: None, progress, waker: None };
+        Self { follows, state: Mutex::new(state) }
+    }
+
+    /// The queue of the request itself, out of which its progress is passed on.
+    fn inner_queue(&self) -> FollowQueue {
+        if self.follows { FollowQueue::progress() } else { FollowQueue::Nothing }
+    }
+
     fn push(&self, progress: ProgressParams) {
-        update(&self.0, |state, wakers| {
+        update(&self.state, |state, wakers| {
             if let FollowQueue::Progress(queue) = &mut state.progress {
                 let bytes = progress_bytes(&progress);
                 queue.push(progress, bytes);
@@ -168,7 +215,7 @@ impl SentCall {
     }
 
     fn pop(&self) -> Option<ProgressParams> {
-        match &mut lock(&self.0).progress {
+        match &mut lock(&self.state).progress {
             FollowQueue::Progress(queue) => queue.pop(),
             _ => None,
         }
@@ -176,27 +223,26 @@ impl SentCall {
 
     fn wait(&self, waker: &Waker) {
         let waker = waker.clone();
-        update(&self.0, |state, wakers| wakers.discard(state.waker.replace(waker)));
+        update(&self.state, |state, wakers| wakers.discard(state.waker.replace(waker)));
     }
 }
 
 /// A request that the layers sent.
 struct InnerCall<M: Method> {
     call: Call<M>,
-    sent: Arc<SentCall>,
-    follows: bool,
+    shared: Arc<SharedCall<M>>,
 }
 
 impl<M: Method> Future for InnerCall<M> {
     type Output = Reply;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Reply> {
-        let Self { call, sent, follows } = &mut *self;
-        if *follows {
+        let Self { call, shared } = &mut *self;
+        if shared.sent.follows {
             while let Some(progress) = ready!(call.poll_progress(cx)) {
-                sent.push(progress);
+                shared.sent.push(progress);
             }
-            lock(&sent.0).missed = call.missed_progress();
+            lock(&shared.sent.state).missed = call.missed_progress();
         }
         call.poll_reply(cx)
     }

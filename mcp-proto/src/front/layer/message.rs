@@ -8,7 +8,7 @@ use core::fmt;
 use serde::Serialize;
 use serde_json::{Error as JsonError, Value};
 
-use super::{MessageDirection, Side};
+use super::{LayerType, MessageDirection, Side};
 use crate::Bytes;
 use crate::meta_keys::PROGRESS_TOKEN;
 use crate::peer::Principal;
@@ -78,6 +78,8 @@ pub struct LayerMessage<'a> {
     /// In a host, the name of the server in its configuration.
     server_name: Option<Arc<str>>,
     principal: Option<Principal>,
+    /// The type of the last layer that has seen it and leaves messages to the default.
+    unread_by: Option<LayerType>,
     read: OnceCell<Result<Message, Malformed>>,
     is_changed: bool,
     /// Whether more than the `_meta` of a request is changed.
@@ -158,6 +160,7 @@ impl<'a> LayerMessage<'a> {
             rules,
             server_name: None,
             principal: None,
+            unread_by: None,
             read: OnceCell::new(),
             is_changed: false,
             is_altered: false,
@@ -336,6 +339,17 @@ impl<'a> LayerMessage<'a> {
     fn is_call_of_host(&self) -> bool {
         let is_sent = self.server_name.is_some() && self.direction == MessageDirection::Sent;
         is_sent && self.method() == Some(CallTool::NAME)
+    }
+
+    /// Notes the type of the layer that sees the message, if it leaves messages to the default.
+    pub(super) fn set_unread_by(&mut self, layer: Option<LayerType>) {
+        self.unread_by = layer;
+    }
+
+    /// Whether a layer of this type, which has just seen the message, leaves messages to the default. If it passed the message
+    /// to another layer, that may have done so instead, and is of another type.
+    pub(super) fn is_unread_by(&self, layer: LayerType) -> bool {
+        self.unread_by == Some(layer)
     }
 
     /// Says that a host has the connection to this server, whose user agrees to calls before they are messages.

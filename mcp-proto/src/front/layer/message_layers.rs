@@ -7,7 +7,7 @@ use memchr::memchr;
 use memchr::memmem;
 
 use super::message::{LayerMessage, MessageRules, MessageText};
-use super::{Decision, Layer as _, Layers, MessageDirection, Side};
+use super::{Decision, Layer as _, Layers, MessageDirection, Side, type_of};
 use crate::codec::{Line, SseEvent, SseItem};
 use crate::front::HandlerMode;
 use crate::front::handler_error::{HandlerPanic, catch_panic};
@@ -27,6 +27,8 @@ pub(in crate::front) struct MessageLayers<H: HandlerMode> {
     principal: Option<Principal>,
     /// Whether a layer has panicked, so that nothing passes any more.
     is_broken: bool,
+    /// Whether the machine holds nothing back any more, because no layer reads messages.
+    is_over: bool,
     /// The messages that a layer wanted to drop and that cannot be dropped, until they are reported.
     undropped: Vec<String>,
     /// The requests of a client that were changed themselves, or whose results were.
@@ -65,9 +67,9 @@ pub(super) enum Passed {
 }
 
 impl<H: HandlerMode> MessageLayers<H> {
-    /// Creates the passage through layers; `None` without any.
+    /// Creates the passage through layers; `None` if none of them reads messages.
     pub(in crate::front) fn new(layers: &Layers<H>, side: Side, limits: &Limits) -> Option<Box<Self>> {
-        if layers.is_empty() {
+        if layers.ignore_messages() {
             return None;
         }
         let rules = MessageRules { depth: limits.depth, revision: None, has_fixed_arguments: false };
@@ -77,12 +79,13 @@ impl<H: HandlerMode> MessageLayers<H> {
             rules,
             principal: None,
             is_broken: false,
+            is_over: false,
             undropped: Vec::new(),
             altered: Vec::new(),
         }))
     }
 
-    /// Makes all messages of a connection pass through layers; `None` without any.
+    /// Makes all messages of a connection pass through layers; `None` if none of them reads messages.
     pub(in crate::front) fn hold<C: LayeredCore<M>, M>(
         layers: &Layers<H>,
         shared: &Shared<C, M>,
@@ -97,42 +100,57 @@ impl<H: HandlerMode> MessageLayers<H> {
 
     /// Runs `act` on the machine, and passes on what it holds back then.
     pub(in crate::front) fn lock<C: LayeredCore<M>, M, R>(
-        &mut self,
+        passage: &mut Option<Box<Self>>,
         shared: &Shared<C, M>,
         act: impl FnOnce(&mut M, Instant) -> R,
     ) -> R {
+        let Some(layers) = passage else { return shared.with(|_, machine, now, _| act(machine, now)) };
         let (result, held) = shared.with(|_, machine, now, _| {
             let result = act(machine, now);
-            (result, C::passage(machine).and_then(|passage| passage.poll_held()))
+            (result, layers.poll_held::<C, M>(machine))
         });
-        self.run(shared, held);
+        layers.run(shared, held);
+        passage.take_if(|layers| layers.is_over);
         result
     }
 
     /// Runs `act` on the machine like [`Shared::park`], after the messages of timers have passed.
     pub(in crate::front) fn park<C: LayeredCore<M>, M, R>(
-        &mut self,
+        passage: &mut Option<Box<Self>>,
         shared: &Shared<C, M>,
         now: Instant,
         waker: &Waker,
         act: impl FnOnce(&mut M, Instant) -> Poll<R>,
     ) -> Poll<R> {
+        let Some(layers) = passage else { return shared.park(now, waker, act) };
         let held = shared.with_events(|_, machine, _| {
             C::handle_timeout(machine, now);
-            C::passage(machine)?.poll_held()
+            layers.poll_held::<C, M>(machine)
         });
-        self.run(shared, held);
+        layers.run(shared, held);
         let mut left = None;
         let polled = shared.park(now, waker, |machine, now| {
             let polled = act(machine, now);
-            left = C::passage(machine).and_then(|passage| passage.poll_held());
+            left = layers.poll_held::<C, M>(machine);
             polled
         });
         if left.is_some() {
-            self.run(shared, left);
+            layers.run(shared, left);
             waker.wake_by_ref();
         }
+        passage.take_if(|layers| layers.is_over);
         polled
+    }
+
+    /// Takes the next piece that the machine holds back. If there is none and no layer reads messages, nothing is held back
+    /// from now on.
+    fn poll_held<C: LayeredCore<M>, M>(&mut self, machine: &mut M) -> Option<HeldPiece> {
+        let passage = C::passage(machine)?;
+        let held = passage.poll_held();
+        if held.is_none() && self.layers.ignore_messages() {
+            self.is_over = passage.stop_holding();
+        }
+        held
     }
 
     /// Passes through the layers what the machine holds back, from `next` on.
@@ -150,7 +168,7 @@ impl<H: HandlerMode> MessageLayers<H> {
                     Ok(None) => {}
                     Err(HandlerPanic) => C::abort(machine, now, layer_panicked()),
                 }
-                C::passage(machine)?.poll_held()
+                self.poll_held::<C, M>(machine)
             });
         }
     }
@@ -359,6 +377,7 @@ impl<H: HandlerMode> MessageLayers<H> {
     fn pass_message(&mut self, message: LayerMessage<'_>) -> Result<Passed, HandlerPanic> {
         let mut message = message.on_behalf_of(self.principal.clone());
         let layers = self.layers.as_slice();
+        let mut is_read = false;
         for index in 0..layers.len() {
             let index = match message.direction() {
                 MessageDirection::Received => index,
@@ -374,6 +393,10 @@ impl<H: HandlerMode> MessageLayers<H> {
                     return Err(panicked);
                 }
             }
+            is_read |= !message.is_unread_by(type_of::<H>(layer));
+        }
+        if !is_read {
+            self.layers.set_ignore_messages();
         }
         self.altered.extend(message.altered_request().cloned());
         Ok(message.into_changed().map_or(Passed::Unchanged, Passed::Changed))

@@ -38,12 +38,13 @@ mod request;
 mod rules;
 
 use alloc::sync::Arc;
+use core::any::{Any, TypeId};
 use core::ops::Deref;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::mode::{HandlerMode, LocalHandlers, SendHandlers};
 use super::wakers::SendFuture;
 
-#[cfg(feature = "client")]
 use crate::prelude::*;
 
 pub use super::reply::Reply;
@@ -62,7 +63,7 @@ pub type LayerFuture = SendFuture<Reply>;
 ///
 /// Layers of a [`Router::local`](super::Router::local) implement `Layer<LocalHandlers>`, and need not be `Send`. A layer
 /// for either mode is generic over `M`, and acts with [`Next::run`] and [`Next::run_then`].
-pub trait Layer<M: HandlerMode = SendHandlers>: 'static {
+pub trait Layer<M: HandlerMode = SendHandlers>: Any {
     /// Answers a request of the other side, or makes one of this side: by [`next`](Next::run), before and after which it may
     /// act, or by itself.
     ///
@@ -83,7 +84,7 @@ pub trait Layer<M: HandlerMode = SendHandlers>: 'static {
     }
 
     /// Sees each message as it passes between machine and transport, in the order of the wire: it may read, change or drop
-    /// it. Default: the message goes on.
+    /// it. Default: the message goes on, and costs nothing once all layers have shown that they leave this to the default.
     ///
     /// It sees everything, also what machines say themselves: handshake and discovery, pings, progress, cancellations,
     /// acknowledgements, the events of subscriptions; each message of a batch by itself; and text that is no message. What is
@@ -127,7 +128,7 @@ pub trait Layer<M: HandlerMode = SendHandlers>: 'static {
     /// }
     /// ```
     fn message(&self, message: &mut LayerMessage<'_>) -> Decision {
-        let _ = message;
+        message.set_unread_by(Some((self.type_id(), TypeId::of::<M>())));
         Decision::Keep
     }
 }
@@ -187,7 +188,21 @@ impl<L: Layer<LocalHandlers>> IntoLayer<LocalHandlers> for L {
 
 /// A list of layers, the outermost first. Clones share them; an empty list takes no memory.
 #[derive(Clone)]
-pub struct Layers<M: HandlerMode = SendHandlers>(Option<Arc<[M::Layer]>>);
+pub struct Layers<M: HandlerMode = SendHandlers>(Option<Arc<LayerList<M>>>);
+
+struct LayerList<M: HandlerMode> {
+    layers: Vec<M::Layer>,
+    /// Whether no layer has a [`message`](Layer::message) of its own. It is learned from the first message.
+    ignores_messages: AtomicBool,
+}
+
+/// The type of a layer, and its mode: they have one `message`.
+type LayerType = (TypeId, TypeId);
+
+/// The type of an erased layer.
+fn type_of<M: HandlerMode>(layer: &<M::Layer as Deref>::Target) -> LayerType {
+    (layer.type_id(), TypeId::of::<M>())
+}
 
 impl<M: HandlerMode> Layers<M> {
     /// Creates an empty list.
@@ -195,15 +210,19 @@ impl<M: HandlerMode> Layers<M> {
         Self(None)
     }
 
+    fn of(layers: Vec<M::Layer>) -> Self {
+        Self(Some(Arc::new(LayerList { layers, ignores_messages: AtomicBool::new(false) })))
+    }
+
     /// Adds a layer inside of those in the list.
     pub fn push(&mut self, layer: impl IntoLayer<M>) {
-        self.extend(&Self(Some(Arc::new([layer.into_layer()]))));
+        self.extend(&Self::of(vec![layer.into_layer()]));
     }
 
     /// Adds all layers of another list inside of those in the list.
     pub fn extend(&mut self, inner: &Self) {
         if !inner.is_empty() {
-            self.0 = Some(self.iter_erased().chain(inner.iter_erased()).cloned().collect());
+            *self = Self::of(self.as_slice().iter().chain(inner.as_slice()).cloned().collect());
         }
     }
 
@@ -214,20 +233,28 @@ impl<M: HandlerMode> Layers<M> {
 
     /// The layer at a position.
     fn at(&self, position: usize) -> Option<M::Layer> {
-        self.0.as_ref()?.get(position).cloned()
+        self.as_slice().get(position).cloned()
     }
 
     fn as_slice(&self) -> &[M::Layer] {
-        self.0.as_deref().unwrap_or_default()
+        self.0.as_ref().map_or(&[], |list| &list.layers)
     }
 
-    fn iter_erased(&self) -> impl Iterator<Item = &M::Layer> {
-        self.0.iter().flat_map(|layers| layers.iter())
+    /// Whether no layer reads messages, as far as is known.
+    fn ignore_messages(&self) -> bool {
+        self.0.as_ref().is_none_or(|list| list.ignores_messages.load(Ordering::Relaxed))
+    }
+
+    /// Notes that no layer has a `message` of its own.
+    fn set_ignore_messages(&self) {
+        if let Some(list) = &self.0 {
+            list.ignores_messages.store(true, Ordering::Relaxed);
+        }
     }
 
     /// The layers, the outermost first.
     pub fn iter(&self) -> impl Iterator<Item = &<M::Layer as Deref>::Target> {
-        self.iter_erased().map(|layer| &**layer)
+        self.as_slice().iter().map(|layer| &**layer)
     }
 }
 
@@ -237,7 +264,7 @@ impl<M: HandlerMode> Default for Layers<M> {
     }
 }
 
-debug_fields! { [M: HandlerMode] Layers<M>(self) { len = self.iter_erased().count() } }
+debug_fields! { [M: HandlerMode] Layers<M>(self) { len = self.as_slice().len() } }
 
 #[cfg(feature = "client")]
 impl Layers {
@@ -257,7 +284,7 @@ impl Layers {
     pub fn of_connection(&self, server: &str) -> Self {
         let server = Arc::<str>::from(server);
         let mut layers = Self::new();
-        for layer in self.iter_erased() {
+        for layer in self.as_slice() {
             layers.push(ConnectionLayer { layer: layer.clone(), server: server.clone() });
         }
         layers
@@ -279,6 +306,9 @@ impl Layer for ConnectionLayer {
 
     fn message(&self, message: &mut LayerMessage<'_>) -> Decision {
         message.set_server_name(&self.server);
-        self.layer.message(message)
+        let decision = self.layer.message(message);
+        let is_unread = message.is_unread_by(type_of::<SendHandlers>(&*self.layer));
+        message.set_unread_by(is_unread.then(|| type_of::<SendHandlers>(self)));
+        decision
     }
 }

@@ -4,6 +4,8 @@ use alloc::sync::Arc;
 #[cfg(feature = "client")]
 use std::sync::OnceLock;
 
+#[cfg(feature = "client")]
+use super::call::ClientCall;
 use super::{Layer as _, Layers, MessageDirection, Reply, Side};
 use crate::front::Clock;
 use crate::front::mode::{HandlerMode, SendHandlers};
@@ -16,7 +18,7 @@ use crate::schema::{
     CallTool, CustomParams, Era, GetPrompt, Implementation, Json, Method as _, Params, ReadResource, Revision,
 };
 #[cfg(feature = "client")]
-use crate::{front::client::ClientContext, peer::MetaEntries, peer::client::ServerInfo, schema::Meta};
+use crate::{front::client::ClientContext, peer::client::ServerInfo};
 #[cfg(feature = "server")]
 use crate::{
     front::handler::{context::Context, inbound_request::Attachments},
@@ -47,9 +49,7 @@ enum LayerParams {
 
 #[cfg(feature = "client")]
 struct TypedParams {
-    params: Arc<dyn AnyParams + Send + Sync>,
-    /// Further `_meta` entries.
-    meta: Meta,
+    call: Arc<dyn ClientCall>,
     /// The revision in use; the newest before it is known.
     revision: Revision,
     raw: OnceLock<Option<Raw>>,
@@ -58,13 +58,7 @@ struct TypedParams {
 #[cfg(feature = "client")]
 impl TypedParams {
     fn raw(&self) -> Option<&Raw> {
-        let encode = || {
-            let mut out = Vec::new();
-            let entries = MetaEntries { options: Some(&self.meta), ..MetaEntries::default() };
-            self.params.write_params(&mut out, self.revision, entries).ok()?;
-            Raw::new(String::from_utf8(out).ok()?).ok()
-        };
-        self.raw.get_or_init(encode).as_ref()
+        self.raw.get_or_init(|| self.call.to_raw(self.revision)).as_ref()
     }
 }
 
@@ -91,18 +85,17 @@ impl LayerRequest {
         Self::new(method, LayerParams::Raw(params), Origin::Client(context))
     }
 
-    /// A request of this client's application, with its `_meta` entries beside those of the parameters.
+    /// A request of this client's application.
     #[cfg(feature = "client")]
     pub(super) fn of_application(
-        method: &str,
-        params: Arc<dyn AnyParams + Send + Sync>,
-        meta: Meta,
+        method: Text,
+        call: Arc<dyn ClientCall>,
         server: Option<Arc<ServerInfo>>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         let revision = server.as_ref().map_or(Revision::LATEST, |server| server.revision);
-        let typed = TypedParams { params, meta, revision, raw: OnceLock::new() };
-        Self::new(method.into(), LayerParams::Typed(typed), Origin::Application(server, clock))
+        let typed = TypedParams { call, revision, raw: OnceLock::new() };
+        Self::new(method, LayerParams::Typed(typed), Origin::Application(server, clock))
     }
 
     /// A server's request to this client.
@@ -415,11 +408,14 @@ pub struct Next<M: HandlerMode = SendHandlers> {
 enum Inside<M: HandlerMode> {
     #[cfg(feature = "server")]
     Router(RouterDispatch<M>),
+    /// The call of a client's application.
+    #[cfg(feature = "client")]
+    Call(Arc<dyn ClientCall>),
     #[cfg(feature = "client")]
     Client(Innermost<M>),
 }
 
-/// Makes a request of this client, or answers one of its server.
+/// Answers a request of this client's server, or makes one of a host.
 #[cfg(feature = "client")]
 pub(in crate::front) type Innermost<M> =
     Box<dyn FnOnce(LayerRequest) -> <M as HandlerMode>::HandlerFuture + Send>;
@@ -431,7 +427,13 @@ impl<M: HandlerMode> Next<M> {
         Self { layers, position: 0, inside: Inside::Router(router) }
     }
 
-    /// Goes on within a client.
+    /// Goes on to the call of a client's application.
+    #[cfg(feature = "client")]
+    pub(super) fn call(layers: Layers<M>, call: Arc<dyn ClientCall>) -> Self {
+        Self { layers, position: 0, inside: Inside::Call(call) }
+    }
+
+    /// Goes on within a client or host.
     #[cfg(feature = "client")]
     pub(in crate::front) fn client(layers: Layers<M>, innermost: Innermost<M>) -> Self {
         Self { layers, position: 0, inside: Inside::Client(innermost) }
@@ -447,6 +449,8 @@ impl<M: HandlerMode> Next<M> {
         match self.inside {
             #[cfg(feature = "server")]
             Inside::Router(router) => router.run(request),
+            #[cfg(feature = "client")]
+            Inside::Call(call) => M::wrap_future(call.send(request.into_changed())),
             #[cfg(feature = "client")]
             Inside::Client(innermost) => innermost(request),
         }

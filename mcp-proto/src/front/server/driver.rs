@@ -61,7 +61,7 @@ pub struct ServerDriver<M: ServerTransport, H: HandlerMode = SendHandlers> {
     /// The service for calls that become tasks, and the runner if this driver runs them.
     task_service: Option<Arc<TaskService>>,
     runner: Option<Box<TaskRunner<H>>>,
-    /// The layers through which messages pass, if there are any.
+    /// The layers through which messages pass, if any of them reads messages.
     message_layers: Option<Box<MessageLayers<H>>>,
     /// Ends the machine when the driver is dropped.
     end: fn(&mut M, Instant),
@@ -160,10 +160,7 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
             left_at = None;
         }
         let now = left_at.unwrap_or_else(|| self.shared.now());
-        match &mut self.message_layers {
-            Some(layers) => layers.park(&*self.shared, now, cx.waker(), act),
-            None => self.shared.park(now, cx.waker(), act),
-        }
+        MessageLayers::park(&mut self.message_layers, &*self.shared, now, cx.waker(), act)
     }
 
     driver_methods!();

@@ -125,6 +125,10 @@ impl Passage for HttpClient {
         self.held.get_or_insert_default();
     }
 
+    fn stop_holding(&mut self) -> bool {
+        self.held.take_if(|held| held.inputs.is_empty() && held.actions.is_empty()).is_some()
+    }
+
     fn poll_held(&mut self) -> Option<HeldPiece> {
         self.poll_held_input().or_else(|| self.poll_held_request())
     }
