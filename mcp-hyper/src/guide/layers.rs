@@ -2,7 +2,7 @@
 //!
 //! A [`Layer`](mcp_proto::front::layer::Layer) is code around each request, and at each message. [`Router::layer`](crate::Router::layer),
 //! [`ClientOptions::layer`](crate::ClientOptions::layer) and `HostOptions::layer` add one; the first that is added is
-//! outermost. Without layers nothing is called, and nothing costs more.
+//! outermost. Without layers nothing is called, and nothing costs more; messages pass by layers without a `message` of their own.
 //!
 //! # Which layer: of the protocol, or of HTTP
 //!

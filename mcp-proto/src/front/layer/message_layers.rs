@@ -99,22 +99,33 @@ impl<H: HandlerMode> MessageLayers<H> {
     }
 
     /// Runs `act` on the machine, and passes on what it holds back then.
+    #[inline]
     pub(in crate::front) fn lock<C: LayeredCore<M>, M, R>(
         passage: &mut Option<Box<Self>>,
         shared: &Shared<C, M>,
         act: impl FnOnce(&mut M, Instant) -> R,
     ) -> R {
         let Some(layers) = passage else { return shared.with(|_, machine, now, _| act(machine, now)) };
-        let (result, held) = shared.with(|_, machine, now, _| {
-            let result = act(machine, now);
-            (result, layers.poll_held::<C, M>(machine))
-        });
-        layers.run(shared, held);
+        let result = layers.lock_held(shared, act);
         passage.take_if(|layers| layers.is_over);
         result
     }
 
+    fn lock_held<C: LayeredCore<M>, M, R>(
+        &mut self,
+        shared: &Shared<C, M>,
+        act: impl FnOnce(&mut M, Instant) -> R,
+    ) -> R {
+        let (result, held) = shared.with(|_, machine, now, _| {
+            let result = act(machine, now);
+            (result, self.poll_held::<C, M>(machine))
+        });
+        self.run(shared, held);
+        result
+    }
+
     /// Runs `act` on the machine like [`Shared::park`], after the messages of timers have passed.
+    #[inline]
     pub(in crate::front) fn park<C: LayeredCore<M>, M, R>(
         passage: &mut Option<Box<Self>>,
         shared: &Shared<C, M>,
@@ -123,22 +134,33 @@ impl<H: HandlerMode> MessageLayers<H> {
         act: impl FnOnce(&mut M, Instant) -> Poll<R>,
     ) -> Poll<R> {
         let Some(layers) = passage else { return shared.park(now, waker, act) };
+        let polled = layers.park_held(shared, now, waker, act);
+        passage.take_if(|layers| layers.is_over);
+        polled
+    }
+
+    fn park_held<C: LayeredCore<M>, M, R>(
+        &mut self,
+        shared: &Shared<C, M>,
+        now: Instant,
+        waker: &Waker,
+        act: impl FnOnce(&mut M, Instant) -> Poll<R>,
+    ) -> Poll<R> {
         let held = shared.with_events(|_, machine, _| {
             C::handle_timeout(machine, now);
-            layers.poll_held::<C, M>(machine)
+            self.poll_held::<C, M>(machine)
         });
-        layers.run(shared, held);
+        self.run(shared, held);
         let mut left = None;
         let polled = shared.park(now, waker, |machine, now| {
             let polled = act(machine, now);
-            left = layers.poll_held::<C, M>(machine);
+            left = self.poll_held::<C, M>(machine);
             polled
         });
         if left.is_some() {
-            layers.run(shared, left);
+            self.run(shared, left);
             waker.wake_by_ref();
         }
-        passage.take_if(|layers| layers.is_over);
         polled
     }
 
