@@ -155,27 +155,8 @@ impl<H: HandlerMode> HttpExchange<H> {
 
     /// Handles the end of the request's body.
     pub fn handle_body_end(&mut self) {
-        if let Stage::Request { mut intake, mirrors_params, .. } = mem::replace(&mut self.stage, Stage::Over)
-        {
-            let open = self.service.check_open();
-            let open = open.and_then(|()| self.pass_request(&mut intake, mirrors_params));
-            // The request is rejected unless headers and body name the same tool.
-            let tool = if mirrors_params { intake.tool() } else { None };
-            let params = tool.and_then(|tool| self.router.param_headers(&tool));
-            let last = self.service.last_meta();
-            let is_last = Cell::new(false);
-            let known_meta = |text: &str| {
-                let length = last.as_ref()?.length_in(text);
-                is_last.set(length.is_some());
-                length
-            };
-            let routed = open.map(|is_kept| (is_kept, intake.finish_knowing(&known_meta)));
-            let known = last.as_ref().filter(|_| is_last.get());
-            let stage = routed.and_then(|(is_kept, routed)| match is_kept {
-                true => self.route(routed, params, known),
-                false => self.accept_dropped(routed),
-            });
-            self.stage = stage.unwrap_or_else(Stage::Answer);
+        if let Stage::Request { intake, mirrors_params, .. } = mem::replace(&mut self.stage, Stage::Over) {
+            self.stage = self.open(intake, mirrors_params).unwrap_or_else(Stage::Answer);
             self.caller.attachments = Attachments::new();
             self.wake();
         }
@@ -334,6 +315,27 @@ impl<H: HandlerMode> HttpExchange<H> {
     }
 
     // --- Routing ---
+
+    /// Routes the message of a complete body.
+    fn open(&mut self, mut intake: RequestIntake, mirrors_params: bool) -> Result<Stage<H>, HttpResponse> {
+        self.service.check_open()?;
+        let is_kept = self.pass_request(&mut intake, mirrors_params)?;
+        // The request is rejected unless headers and body name the same tool.
+        let tool = if mirrors_params { intake.tool() } else { None };
+        let params = tool.and_then(|tool| self.router.param_headers(&tool));
+        let last = self.service.last_meta();
+        let is_last = Cell::new(false);
+        let known_meta = |text: &str| {
+            let length = last.as_ref()?.length_in(text);
+            is_last.set(length.is_some());
+            length
+        };
+        let routed = intake.finish_knowing(&known_meta);
+        if !is_kept {
+            return self.accept_dropped(routed);
+        }
+        self.route(routed, params, last.as_ref().filter(|_| is_last.get()))
+    }
 
     /// `known` is the `_meta` of an earlier request, if the request was found to have the same.
     fn route(

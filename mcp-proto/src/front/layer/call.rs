@@ -40,8 +40,10 @@ impl LayeredCall {
         }
         let method = draft.name.as_deref().map_or(Text::from_static(M::NAME), Text::from);
         let server = draft.link.server();
-        let call: Arc<dyn ClientCall> =
-            Arc::new(SharedCall { draft: Mutex::new(Some(draft)), sent: SentCall::new(follow) });
+        let call = Arc::new(SharedCall { draft: Mutex::new(None), sent: SentCall::new(follow) });
+        // It is large, and is moved once so.
+        *lock(&call.draft) = Some(draft);
+        let call: Arc<dyn ClientCall> = call;
         let request = LayerRequest::of_application(method, call.clone(), server, clock);
         let next = Next::call(layers, call.clone());
         let (future, reply) = match catch_panic(|| next.run(request)) {
