@@ -35,6 +35,7 @@ impl LayeredCall {
         draft: Draft<M>,
         follow: FollowQueue,
     ) -> Result<Self, Error> {
+        #[expect(clippy::question_mark, reason = "it would move the parameters")]
         if let Err(error) = draft.params {
             return Err(error);
         }
