@@ -13,8 +13,7 @@
 //! | log, limit, deny or change requests in one place | [`layers`] |
 //! | test your own server or client | [`testing`] |
 //! | see what goes over the wire of any client and server, and what is wrong with it | [`traces`] |
-//! | move from `rmcp` | [`migrating`] |
-//! | compare the features of SDKs | [`comparison`] |
+//! | move from `rmcp`, or compare the features of SDKs | [`migrating`] |
 //!
 //! # Which crate, which features
 //!
@@ -91,7 +90,6 @@
 
 pub mod authorization;
 pub mod client;
-pub mod comparison;
 pub mod extensions;
 pub mod host;
 pub mod layers;
