@@ -1,41 +1,49 @@
-//! One server connection, from its first byte to its last, over HTTP/1.1 or HTTP/2.
+//! One server connection, from its first byte to its last, over HTTP/1.1, HTTP/2 or a WebSocket, which may be on a
+//! connection that another server accepted; the queue of those, from a service to its driver.
 
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
 #[cfg(feature = "http2")]
 use std::time::{Duration, Instant};
 
 use futures_lite::{AsyncRead, AsyncWrite};
+use http::request::Parts;
+use http::{Method, header};
 use hyper::body::Incoming;
+use hyper::rt::{Read as _, ReadBuf, Write as _};
 #[cfg(feature = "http2")]
 use hyper::rt::{Sleep, Timer};
 use hyper::server::conn::http1;
 #[cfg(feature = "http2")]
 use hyper::server::conn::http2;
 use hyper::service::Service;
+use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper::{Request, Response};
+use mcp_proto::front::http::{HttpChannel, HttpExchange};
 use mcp_proto::front::{Attachments, SendHandlers};
 use mcp_proto::quota::QuotaOwner;
+use mcp_proto::transport::http::server::{HttpResponse, RequestHead, ResponseHeaders};
 
+use super::exchange::{ConnectionHooks, DemandQueue, ResponseBody, ResponseFuture, ServerMode};
+#[cfg(feature = "http2")]
+use super::exchange::{Queue, Streams};
+use super::monitor::{
+    ConnectionError, ConnectionMonitor, ExchangeGuard, HEADERS, HttpVersion, OnError, RegistryEntry,
+    ServerError, ShutdownOrder,
+};
+use super::service::{HttpService, PeerAddress, ServiceState, WebSocketOptions};
+use super::socket::{MaybeTlsStream, Preface, Protocol, Socket};
+use super::websocket::{WebSocket, handshake};
 use crate::io::HyperIo;
+use crate::task_set::TaskSet;
 use crate::time::Alarm;
 #[cfg(feature = "http2")]
 use crate::time::Timers;
-
-use super::embedded_websocket::{Upgrade, UpgradeSlot, lock};
-use super::exchange::{ConnectionHooks, ResponseBody, ResponseFuture};
-use super::monitor::{ConnectionMonitor, ExchangeGuard, HEADERS, HttpVersion, RegistryEntry, ShutdownOrder};
-use super::service::{HttpService, PeerAddress};
-use super::socket::{MaybeTlsStream, Preface, Protocol, Socket};
-use super::streams::{DemandQueue, ServerMode};
-#[cfg(feature = "http2")]
-use super::streams::{Queue, Streams};
-use super::websocket::WebSocket;
 
 /// hyper's minimum buffer size for an HTTP/1 connection, in bytes.
 const LEAST_BUFFER: usize = 8192;
@@ -76,31 +84,37 @@ enum Stage<Io, H: ServerMode> {
     Http1(Pin<Box<Http1<Io, H>>>),
     #[cfg(feature = "http2")]
     Http2(Http2<Io, H>),
+    /// A connection of another server, which has yet to send the answer.
+    Upgrading {
+        upgrade: OnUpgrade,
+        wrap: fn(Upgraded) -> Io,
+        channel: Box<HttpChannel<H>>,
+    },
     WebSocket(Box<WebSocket<Socket<Io>, H>>),
     Closed,
 }
 
 impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io, H> {
-    fn new(service: HttpService<H>, io: Io, peer: Option<IpAddr>, attachments: Attachments) -> Self {
+    fn new(
+        service: HttpService<H>,
+        stage: Stage<Io, H>,
+        peer: Option<IpAddr>,
+        attachments: Attachments,
+    ) -> Self {
         let shared = service.shared();
         let monitor = Arc::new(ConnectionMonitor::new(shared.limits.clone(), shared.clock.timers().clone()));
         let entry = shared.registry.register(&QuotaOwner::from_client(None, peer), monitor.clone());
-        let io = MaybeTlsStream::new(io, shared.tls.as_ref());
-        #[cfg(feature = "tls")]
-        if io.is_handshaking() {
-            monitor.note_read();
-        }
-        let stage = Stage::Handshaking { io, preface: Preface::default() };
-        Self {
-            stage,
-            service,
-            peer,
-            attachments,
-            monitor,
-            upgrades: UpgradeSlot::default(),
-            alarm: Alarm::default(),
-            _entry: entry,
-        }
+        let (upgrades, alarm) = (UpgradeSlot::default(), Alarm::default());
+        Self { stage, service, peer, attachments, monitor, upgrades, alarm, _entry: entry }
+    }
+
+    /// Passes the connection on to a WebSocket; `ahead` was read after the request.
+    fn upgrade(&mut self, socket: Socket<Io>, ahead: &[u8], channel: HttpChannel<H>) {
+        let shared = self.service.shared();
+        let (clock, monitor) = (shared.clock.clone(), self.monitor.clone());
+        let frames = shared.websocket.tool_frames;
+        let websocket = WebSocket::start(socket, ahead, channel, frames, clock, monitor);
+        self.stage = websocket.map_or(Stage::Closed, |websocket| Stage::WebSocket(Box::new(websocket)));
     }
 
     /// Advances the connection's current stage. Ready when the connection has ended.
@@ -140,18 +154,15 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
                     };
                     let http1::Parts { io: HyperIo(socket), read_buf, .. } =
                         Pin::into_inner(connection).into_parts();
-                    let shared = self.service.shared();
-                    let (clock, monitor) = (shared.clock.clone(), self.monitor.clone());
-                    match WebSocket::start(
-                        socket,
-                        &read_buf,
-                        channel,
-                        shared.websocket.tool_frames,
-                        clock,
-                        monitor,
-                    ) {
-                        Some(websocket) => self.stage = Stage::WebSocket(Box::new(websocket)),
-                        None => return Poll::Ready(Ok(())),
+                    self.upgrade(socket, &read_buf, *channel);
+                }
+                Stage::Upgrading { upgrade, .. } => {
+                    let upgraded = ready!(Pin::new(upgrade).poll(cx)).map_err(ConnectionError::Http)?;
+                    let stage = std::mem::replace(&mut self.stage, Stage::Closed);
+                    if let Stage::Upgrading { wrap, channel, .. } = stage {
+                        let io = MaybeTlsStream::Plain(wrap(upgraded));
+                        let socket = Socket::new(io, Preface::default(), self.monitor.clone());
+                        self.upgrade(socket, &[], *channel);
                     }
                 }
                 Stage::WebSocket(websocket) => return websocket.poll(cx),
@@ -197,6 +208,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
             Stage::Http1(connection) => connection.as_mut().graceful_shutdown(),
             #[cfg(feature = "http2")]
             Stage::Http2(connection) => connection.shut_down(),
+            Stage::Upgrading { channel, .. } => channel.close(),
             Stage::WebSocket(websocket) => websocket.retire(),
         }
         self.monitor.note_retired();
@@ -311,23 +323,12 @@ impl<H: ServerMode> HttpService<H> {
     /// and ends when the server closes.
     ///
     /// Connections served this way have no known address, and share one quota. To keep one client from taking the quota
-    /// of the others, use [`connection_from`](Self::connection_from).
+    /// of the others, use [`connection_with`](Self::connection_with).
     pub fn connection<Io: AsyncRead + AsyncWrite + Unpin + 'static>(&self, io: Io) -> Connection<Io, H> {
-        self.connection_from(io, None)
+        self.connection_with(io, None, Attachments::new())
     }
 
-    /// Serves one connection from the address `peer`, otherwise like [`connection`](Self::connection).
-    ///
-    /// [`connection_with`](Self::connection_with) also lets handlers read more about the connection.
-    pub fn connection_from<Io: AsyncRead + AsyncWrite + Unpin + 'static>(
-        &self,
-        io: Io,
-        peer: Option<IpAddr>,
-    ) -> Connection<Io, H> {
-        self.connection_with(io, peer, Attachments::new())
-    }
-
-    /// Serves one connection like [`connection_from`](Self::connection_from), and attaches values to each of its
+    /// Serves one connection from the address `peer`, and attaches values to each of its
     /// requests. Handlers read them, and those that the server attaches, with
     /// [`Context::attachments`](mcp_proto::front::Context::attachments):
     ///
@@ -364,7 +365,13 @@ impl<H: ServerMode> HttpService<H> {
         peer: Option<IpAddr>,
         attachments: Attachments,
     ) -> Connection<Io, H> {
-        Connection::new(self.clone(), io, peer, attachments)
+        let io = MaybeTlsStream::new(io, self.shared().tls.as_ref());
+        let stage = Stage::Handshaking { io, preface: Preface::default() };
+        let connection = Connection::new(self.clone(), stage, peer, attachments);
+        if self.shared().tls.is_some() {
+            connection.monitor.note_read();
+        }
+        connection
     }
 }
 
@@ -415,102 +422,214 @@ impl<H: ServerMode> Service<Request<Incoming>> for ConnectionService<H> {
     }
 }
 
-// Errors of a server and of its connections.
-
-/// Why a connection ended with an error.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum ConnectionError {
-    /// The TLS handshake failed.
-    Handshake(io::Error),
-    /// The socket failed before the HTTP version was known.
-    Io(io::Error),
-    /// The client sent invalid HTTP, or disconnected in the middle of a message.
-    Http(hyper::Error),
-    /// The client violated the WebSocket protocol or a limit; the text describes the violation.
-    #[cfg(feature = "websocket")]
-    WebSocket(String),
-    /// The client reached a limit of the connection.
-    LimitReached(ConnectionLimit),
+/// Locks a mutex under which no code runs that can panic.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-display_text! { ConnectionError:
-    Handshake(error) => "the TLS handshake failed: {error}";
-    Io(error) => "the socket failed: {error}";
-    Http(error) => "{error}";
-    #[cfg(feature = "websocket")]
-    WebSocket(detail) => "a client's WebSocket was closed: {detail}";
-    LimitReached(limit) => "{limit}";
+/// The queue of upgraded connections, from a service to its driver.
+pub(super) struct UpgradeQueue<H: ServerMode>(Mutex<Inbox<H>>);
+
+struct Inbox<H: ServerMode> {
+    accepted: Vec<Connection<UpgradedIo, H>>,
+    /// Whether the driver was dropped.
+    closed: bool,
+    /// The driver's task.
+    waker: Option<Waker>,
 }
 
-impl std::error::Error for ConnectionError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+impl<H: ServerMode> Default for UpgradeQueue<H> {
+    fn default() -> Self {
+        Self(Mutex::new(Inbox { accepted: Vec::new(), closed: false, waker: None }))
+    }
+}
+
+impl<H: ServerMode> UpgradeQueue<H> {
+    /// Whether a driver serves the queue.
+    pub(super) fn is_open(&self) -> bool {
+        !lock(&self.0).closed
+    }
+
+    pub(super) fn push(&self, websocket: Connection<UpgradedIo, H>) {
+        let mut inbox = lock(&self.0);
+        let rejected = if inbox.closed {
+            Some(websocket)
+        } else {
+            inbox.accepted.push(websocket);
+            None
+        };
+        let waker = inbox.waker.take();
+        drop(inbox);
+        drop(rejected);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Drops the queued connections, and every later one.
+    pub(super) fn close(&self) {
+        let mut inbox = lock(&self.0);
+        inbox.closed = true;
+        let dropped = std::mem::take(&mut inbox.accepted);
+        drop(inbox);
+        drop(dropped);
+    }
+
+    fn take(&self, cx: &Context<'_>) -> Vec<Connection<UpgradedIo, H>> {
+        let mut inbox = lock(&self.0);
+        inbox.waker = Some(cx.waker().clone());
+        std::mem::take(&mut inbox.accepted)
+    }
+}
+
+/// The open connections of a service's driver.
+pub(super) struct EmbeddedWebSockets<H: ServerMode> {
+    /// Boxed: the set moves them when it grows.
+    open: TaskSet<Box<Connection<UpgradedIo, H>>>,
+    on_error: OnError,
+}
+
+impl<H: ServerMode> EmbeddedWebSockets<H> {
+    pub(super) fn new(on_error: OnError) -> Self {
+        Self { open: TaskSet::default(), on_error }
+    }
+
+    /// Serves the connections of the queue.
+    pub(super) fn poll(&mut self, queue: &UpgradeQueue<H>, cx: &mut Context<'_>) {
+        for websocket in queue.take(cx) {
+            self.open.insert(Box::new(websocket));
+        }
+        while let Poll::Ready(ended) = self.open.poll_next(cx) {
+            if let Err(error) = ended {
+                (self.on_error)(&ServerError::Connection(error));
+            }
+        }
+    }
+
+    /// Closes all connections at once.
+    pub(super) fn clear(&mut self) {
+        self.open = TaskSet::default();
+    }
+}
+
+/// An upgraded connection with the asynchronous I/O traits.
+pub(super) struct UpgradedIo(Upgraded);
+
+impl AsyncRead for UpgradedIo {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        let mut buf = ReadBuf::new(buf);
+        ready!(Pin::new(&mut self.0).poll_read(cx, buf.unfilled()))?;
+        Poll::Ready(Ok(buf.filled().len()))
+    }
+}
+
+impl AsyncWrite for UpgradedIo {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+// Requests to become a WebSocket.
+
+/// The place where the channel of an upgraded connection waits for HTTP to end.
+pub(super) type UpgradeSlot<H> = Arc<Mutex<Option<Box<HttpChannel<H>>>>>;
+
+/// The headers that accept a handshake, or the refusal.
+type HandshakeAnswer = Result<ResponseHeaders, HttpResponse>;
+
+/// A request to become a WebSocket.
+pub(super) struct Upgrade<H: ServerMode> {
+    connection: UpgradedConnection<H>,
+    handshake: HandshakeAnswer,
+}
+
+/// The connection to upgrade.
+enum UpgradedConnection<H: ServerMode> {
+    /// A connection of this crate, which takes the channel from the slot.
+    Own(UpgradeSlot<H>),
+    /// A connection of another server, which hyper hands over.
+    Embedded(OnUpgrade),
+}
+
+impl<H: ServerMode> Upgrade<H> {
+    /// The upgrade that a request asks for on a connection of this crate, if the server accepts any.
+    pub(super) fn on_connection(
+        slot: &UpgradeSlot<H>,
+        options: WebSocketOptions,
+        parts: &Parts,
+    ) -> Option<Self> {
+        let is_upgrade = is_upgrade(options, parts);
+        is_upgrade
+            .then(|| Self { connection: UpgradedConnection::Own(slot.clone()), handshake: handshake(parts) })
+    }
+
+    /// The upgrade that a request asks for on a connection of another server, if both servers accept any.
+    pub(super) fn on_embedded(options: WebSocketOptions, parts: &mut Parts) -> Option<Self> {
+        if !is_upgrade(options, parts) {
+            return None;
+        }
+        let connection = UpgradedConnection::Embedded(parts.extensions.remove()?);
+        Some(Self { connection, handshake: handshake(parts) })
+    }
+
+    /// The exchange that answers the request, which `open` makes of the answer to the handshake.
+    pub(super) fn exchange(
+        self,
+        service: &HttpService<H>,
+        head: &RequestHead<'_>,
+        open: impl FnOnce(HandshakeAnswer) -> (HttpExchange<H>, Option<HttpChannel<H>>),
+    ) -> HttpExchange<H> {
+        let Self { connection, handshake } = self;
+        let (exchange, channel) = open(connection.admit(service.shared(), head).and(handshake));
+        connection.start(channel, service, head);
+        exchange
+    }
+}
+
+impl<H: ServerMode> UpgradedConnection<H> {
+    /// Whether the server has room for the connection. A connection of this crate is counted already.
+    fn admit(&self, shared: &ServiceState<H>, head: &RequestHead<'_>) -> Result<(), HttpResponse> {
         match self {
-            Self::Handshake(error) | Self::Io(error) => Some(error),
-            Self::Http(error) => Some(error),
-            #[cfg(feature = "websocket")]
-            Self::WebSocket(_) => None,
-            Self::LimitReached(_) => None,
+            Self::Own(_) => Ok(()),
+            Self::Embedded(_) if shared.upgrades.is_open() && shared.registry.has_room(&owner(head)) => {
+                shared.server.check_driver()
+            }
+            Self::Embedded(_) => Err(HttpResponse::empty(503)),
+        }
+    }
+
+    /// Passes the channel on to the task that serves it.
+    fn start(self, channel: Option<HttpChannel<H>>, service: &HttpService<H>, head: &RequestHead<'_>) {
+        let Some(channel) = channel.map(Box::new) else { return };
+        match self {
+            Self::Own(slot) => *lock(&slot) = Some(channel),
+            Self::Embedded(upgrade) => {
+                let stage = Stage::Upgrading { upgrade, wrap: UpgradedIo, channel };
+                let connection = Connection::new(service.clone(), stage, head.client, Attachments::new());
+                // The header timeout limits the wait for the upgrade.
+                connection.monitor.note_read();
+                service.shared().upgrades.push(connection);
+            }
         }
     }
 }
 
-pub(super) type OnError = Arc<dyn Fn(&ServerError) + Send + Sync>;
-
-/// An error that a server survives, for logs.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum ServerError {
-    /// Accepting a connection failed. The server tries again, after up to a second if the error concerns system
-    /// resources, such as open files.
-    Accept(io::Error),
-    /// The server refused a connection from this address: the server is full, and this client has its share of
-    /// connections.
-    Refused(Option<IpAddr>),
-    /// A connection ended with an error.
-    Connection(ConnectionError),
+/// The client that a connection counts for, as with a listener.
+fn owner(head: &RequestHead<'_>) -> QuotaOwner {
+    QuotaOwner::from_client(None, head.client)
 }
 
-display_text! { ServerError:
-    Accept(error) => "no connection could be accepted: {error}";
-    Refused(None) => "a connection was refused: too many are open";
-    Refused(Some(address)) => "a connection from {address} was refused: too many are open";
-    Connection(error) => "{error}";
-}
-
-impl std::error::Error for ServerError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Accept(error) => Some(error),
-            Self::Refused(_) => None,
-            Self::Connection(error) => error.source(),
-        }
-    }
-}
-
-/// The limit that a connection reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ConnectionLimit {
-    /// [`ServerLimits::header_timeout`](super::ServerLimits::header_timeout).
-    Headers,
-    /// [`ServerLimits::write_timeout`](super::ServerLimits::write_timeout).
-    Write,
-    /// [`ServerLimits::idle_timeout`](super::ServerLimits::idle_timeout) or
-    /// [`ServerLimits::lifetime`](super::ServerLimits::lifetime), and the client did not close its side.
-    Idle,
-    /// [`ServerLimits::connections`](super::ServerLimits::connections): the server was full, and this client had more
-    /// connections than its share.
-    Displaced,
-    /// The server's [`close_timeout`](mcp_proto::peer::server::ServerConfig::close_timeout) has passed since it was
-    /// closed.
-    Closed,
-}
-
-display_text! { ConnectionLimit:
-    Headers => "the client took too long to send the headers of a request";
-    Write => "the client does not read the responses";
-    Idle => "the client did not close the connection in time";
-    Displaced => "the server is full, and the client has more connections than its share";
-    Closed => "the server has closed";
+/// Whether the server accepts WebSockets, and the request asks for one.
+fn is_upgrade(options: WebSocketOptions, parts: &Parts) -> bool {
+    let to = parts.headers.get(header::UPGRADE);
+    let asks = to.is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
+    cfg!(feature = "websocket") && options.accepts && asks && parts.method == Method::GET
 }

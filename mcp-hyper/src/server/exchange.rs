@@ -1,40 +1,31 @@
-//! One request and its response, between hyper and an [`HttpExchange`].
+//! One request and its response, between hyper and an [`HttpExchange`]; the streams of an HTTP/2 connection, polled by the
+//! connection itself.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
-#[cfg(feature = "auth")]
-use std::{
-    net::IpAddr,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use bytes::{Buf as _, Bytes};
-#[cfg(feature = "auth")]
-use http::request::Parts;
 use http_body::{Body, Frame, SizeHint};
 use hyper::header::{CONNECTION, HeaderName, HeaderValue};
+use hyper::rt::Executor;
 use hyper::{Response, StatusCode};
-#[cfg(feature = "auth")]
-use mcp_proto::front::Attachments;
+#[cfg(feature = "http2")]
+use hyper::{body::Incoming, rt::bounds::Http2ServerConnExec};
 use mcp_proto::front::http::HttpExchange;
-use mcp_proto::front::{HandlerMode, SendHandlers};
-#[cfg(feature = "auth")]
-use mcp_proto::transport::http::server::HttpResponse;
+use mcp_proto::front::{HandlerMode, LocalHandlers, SendHandlers};
 use mcp_proto::transport::http::server::{BodyKind, ResponseHead};
 
-use super::monitor::ExchangeGuard;
 #[cfg(feature = "auth")]
-use super::{
-    embedded_websocket::Upgrade,
-    guard::TokenCheck,
-    service::{RequestFields, ServiceState, request_head, with_head},
-};
-use crate::time::{Alarm, RuntimeClock};
+use super::guard::TokenVerification;
+use super::monitor::ExchangeGuard;
+use crate::task_set::TaskSet;
+use crate::time::{Alarm, RuntimeClock, Timers};
 
 /// An exchange with the timer for its deadlines.
 struct TimedExchange<H: HandlerMode> {
@@ -72,91 +63,6 @@ impl<H: HandlerMode> TimedExchange<H> {
     }
 }
 
-/// Time limit of a token's verification; longer than that of the fetches it can require.
-#[cfg(feature = "auth")]
-const VERIFY_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// A request whose token is being verified; its body is read only afterwards.
-#[cfg(feature = "auth")]
-pub(super) struct TokenVerification<H: HandlerMode> {
-    check: TokenCheck,
-    /// The head, until the exchange has it.
-    parts: Option<Parts>,
-    client: Option<IpAddr>,
-    attachments: Attachments,
-    service: Arc<ServiceState<H>>,
-    /// The upgrade that the request asks for, if any.
-    upgrade: Option<Upgrade<H>>,
-    alarm: Alarm,
-    until: Option<Instant>,
-}
-
-#[cfg(feature = "auth")]
-impl<H: HandlerMode> TokenVerification<H> {
-    /// Begins the verification for a request: its head, its client's address and its attachments.
-    pub(super) fn new(
-        check: TokenCheck,
-        (parts, client, attachments): (Parts, Option<IpAddr>, Attachments),
-        upgrade: Option<Upgrade<H>>,
-        service: Arc<ServiceState<H>>,
-    ) -> Self {
-        let until = service.clock.after(VERIFY_TIMEOUT);
-        Self {
-            check,
-            parts: Some(parts),
-            client,
-            attachments,
-            service,
-            upgrade,
-            alarm: Alarm::default(),
-            until,
-        }
-    }
-
-    /// Polls the verification; ready with the exchange that serves the request.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(HttpExchange<H>, Arc<RuntimeClock>)> {
-        let Self { check, parts, client, attachments, service, upgrade, alarm, until } = self;
-        let shared = &**service;
-        let verified = match Pin::new(check).poll(cx) {
-            Poll::Ready(verified) => verified,
-            Poll::Pending => {
-                ready!(alarm.poll_until(*until, shared.clock.timers(), cx));
-                Err(HttpResponse::empty(503))
-            }
-        };
-        let Some(parts) = parts.take() else { return Poll::Pending };
-        let exchange = match verified {
-            Ok(authorized) => {
-                let fields = RequestFields::of(&parts);
-                let head = request_head(&parts, &fields, *client);
-                let attachments = std::mem::take(attachments);
-                let server = &shared.server;
-                match upgrade.take() {
-                    Some(upgrade) => {
-                        let attachments = with_head(attachments, without_token(parts.clone()), *client);
-                        let open = |it| server.upgrade_for(&head, authorized, attachments, it);
-                        upgrade.exchange(shared, &head, open)
-                    }
-                    None => {
-                        let exchange = server.exchange_for(&head, authorized);
-                        exchange.with_attachments(with_head(attachments, without_token(parts), *client))
-                    }
-                }
-            }
-            Err(answer) => shared.server.answered_exchange(answer),
-        };
-        Poll::Ready((exchange, shared.clock.clone()))
-    }
-}
-
-/// A head without its token, which is meant for the server alone.
-#[cfg(feature = "auth")]
-fn without_token(mut parts: Parts) -> Parts {
-    parts.headers.remove(http::header::AUTHORIZATION);
-    parts.headers.remove("dpop");
-    parts
-}
-
 /// Per-connection state that each exchange reports to.
 #[derive(Default)]
 pub(super) struct ConnectionHooks {
@@ -165,7 +71,7 @@ pub(super) struct ConnectionHooks {
 }
 
 /// The stage of an exchange until it has returned the response head.
-enum ExchangeStage<H: HandlerMode> {
+enum ExchangeStage<H: ServerMode> {
     /// Its token is being verified.
     #[cfg(feature = "auth")]
     Unverified(Box<TokenVerification<H>>),
@@ -176,7 +82,7 @@ enum ExchangeStage<H: HandlerMode> {
 pin_project_lite::pin_project! {
     /// The future of the response to one request.
     #[must_use = "nothing happens unless it is polled"]
-    pub struct ResponseFuture<B, H: HandlerMode = SendHandlers> {
+    pub struct ResponseFuture<B, H: ServerMode = SendHandlers> {
         #[pin]
         request: Option<B>,
         stage: ExchangeStage<H>,
@@ -184,7 +90,7 @@ pin_project_lite::pin_project! {
     }
 }
 
-impl<B, H: HandlerMode> ResponseFuture<B, H> {
+impl<B, H: ServerMode> ResponseFuture<B, H> {
     pub(super) fn new(
         request: B,
         exchange: HttpExchange<H>,
@@ -206,7 +112,7 @@ impl<B, H: HandlerMode> ResponseFuture<B, H> {
     }
 }
 
-impl<B: Body, H: HandlerMode> Future for ResponseFuture<B, H> {
+impl<B: Body, H: ServerMode> Future for ResponseFuture<B, H> {
     type Output = Result<Response<ResponseBody<H>>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -275,7 +181,7 @@ fn poll_request<B: Body, H: HandlerMode>(
     Poll::Ready(None)
 }
 
-debug_fields! { [B, H: HandlerMode] ResponseFuture<B, H> {} }
+debug_fields! { [B, H: ServerMode] ResponseFuture<B, H> {} }
 
 fn response<H: HandlerMode>(
     head: ResponseHead,
@@ -376,5 +282,156 @@ impl BodyDemand {
 
     pub(super) fn is_waiting(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Whether a server's futures are `Send`, as its router's handlers are: [`SendHandlers`] or [`LocalHandlers`].
+/// Applications do not implement it.
+pub trait ServerMode: HandlerMode {
+    /// The task that answers one request.
+    #[doc(hidden)]
+    type Task: Future<Output = ()> + Unpin + 'static;
+
+    /// The queue in which hyper leaves the tasks of HTTP/2 streams.
+    #[doc(hidden)]
+    #[cfg(feature = "http2")]
+    type StreamQueue: Http2ServerConnExec<ResponseFuture<Incoming, Self>, ResponseBody<Self>>
+        + From<Queue<Self::Task>>
+        + Unpin
+        + 'static;
+}
+
+impl ServerMode for SendHandlers {
+    type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+    #[cfg(feature = "http2")]
+    type StreamQueue = Queue<Self::Task>;
+}
+
+impl ServerMode for LocalHandlers {
+    type Task = Pin<Box<dyn Future<Output = ()>>>;
+    #[cfg(feature = "http2")]
+    type StreamQueue = Queue<Self::Task>;
+}
+
+/// The queue from hyper, which starts streams while it is polled, to the connection, which polls them.
+#[doc(hidden)]
+pub struct Queue<T>(Arc<Mutex<Inbox<T>>>);
+
+/// The queue of a connection, for its service.
+pub(super) type DemandQueue<H> = Queue<<H as ServerMode>::Task>;
+
+struct Inbox<T> {
+    /// Body demand of the stream that hyper starts next.
+    next_demand: Option<BodyDemand>,
+    started: Vec<(T, Option<BodyDemand>)>,
+}
+
+impl<T> Queue<T> {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(Mutex::new(Inbox { next_demand: None, started: Vec::new() })))
+    }
+
+    fn inbox(&self) -> MutexGuard<'_, Inbox<T>> {
+        // No code that can panic runs under this lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Creates the body demand of the stream that hyper starts next. hyper starts a stream right after it has called
+    /// the service for it.
+    pub(super) fn announce(&self) -> BodyDemand {
+        let demand = BodyDemand::default();
+        self.inbox().next_demand = Some(demand.clone());
+        demand
+    }
+
+    fn start(&self, task: T) {
+        let mut inbox = self.inbox();
+        let demand = inbox.next_demand.take();
+        inbox.started.push((task, demand));
+    }
+}
+
+impl<T> Clone for Queue<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+debug_fields! { [T] Queue<T> {} }
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Queue<<SendHandlers as ServerMode>::Task> {
+    fn execute(&self, future: F) {
+        self.start(Box::pin(future));
+    }
+}
+
+impl<F: Future<Output = ()> + 'static> Executor<F> for Queue<<LocalHandlers as ServerMode>::Task> {
+    fn execute(&self, future: F) {
+        self.start(Box::pin(future));
+    }
+}
+
+/// The open streams of a connection.
+pub(super) struct Streams<T> {
+    queue: Queue<T>,
+    open: TaskSet<DrivenStream<T>>,
+    timers: Timers,
+    stall_timeout: Duration,
+}
+
+impl<T: Future<Output = ()> + Unpin> Streams<T> {
+    /// An empty set of streams, each of which may be blocked for up to `stall_timeout`.
+    pub(super) fn new(queue: Queue<T>, timers: Timers, stall_timeout: Duration) -> Self {
+        Self { queue, open: TaskSet::default(), timers, stall_timeout }
+    }
+
+    /// Advances every stream that is ready to progress. Ready if there was one.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let started = std::mem::take(&mut self.queue.inbox().started);
+        let mut progress = !started.is_empty();
+        for (task, demand) in started {
+            self.open.insert(DrivenStream {
+                task,
+                body_demand: demand,
+                timers: self.timers.clone(),
+                stall_timeout: self.stall_timeout,
+                alarm: Alarm::default(),
+                deadline: None,
+            });
+        }
+        while self.open.poll_next(cx).is_ready() {
+            progress = true;
+        }
+        if progress { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+/// A stream that the connection drives. When its client has read nothing of it for too long, it is dropped, which
+/// resets it.
+struct DrivenStream<T> {
+    task: T,
+    body_demand: Option<BodyDemand>,
+    timers: Timers,
+    stall_timeout: Duration,
+    alarm: Alarm,
+    deadline: Option<Instant>,
+}
+
+impl<T: Future<Output = ()> + Unpin> Future for DrivenStream<T> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        if Pin::new(&mut this.task).poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        if this.body_demand.as_ref().is_some_and(BodyDemand::is_waiting) {
+            let (timers, stall_timeout) = (&this.timers, this.stall_timeout);
+            let deadline = this.deadline.or_else(|| timers.now().checked_add(stall_timeout));
+            this.deadline = deadline;
+            return this.alarm.poll_until(deadline, timers, cx);
+        }
+        this.deadline = None;
+        Poll::Pending
     }
 }

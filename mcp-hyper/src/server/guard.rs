@@ -1,20 +1,28 @@
 //! The guard of a server: the tokens of requests, and the fetches that verify them.
 
 use std::future::{Future, Ready, ready};
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
 use futures_util::future::Either;
+use http::request::Parts;
 use mcp_proto::adapter::Clock as _;
 use mcp_proto::auth::{Fetch, FetchId, FetchPolicy, Now};
+use mcp_proto::front::Attachments;
 use mcp_proto::front::guard::{FetchResponse, Guard, GuardDecision, PendingVerification};
-use mcp_proto::transport::http::server::RequestHead;
+use mcp_proto::front::http::HttpExchange;
+use mcp_proto::transport::http::server::{HttpResponse, RequestHead};
 
+use super::connection::Upgrade;
+use super::exchange::ServerMode;
+use super::service::{HttpService, RequestFields, request_head, with_head};
 use crate::client::fetch::fetch_once;
 use crate::runtime::AnyRuntime;
 use crate::task_set::TaskSet;
-use crate::time::RuntimeClock;
+use crate::time::{Alarm, RuntimeClock};
 
 /// The guard of a server, if it requires tokens, and the application's function that performs the guard's fetches.
 #[derive(Default)]
@@ -98,4 +106,85 @@ impl Fetcher {
             self.guard.handle_fetched(now(clock), id, fetched);
         }
     }
+}
+
+/// Time limit of a token's verification; longer than that of the fetches it can require.
+const VERIFY_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// A request whose token is being verified; its body is read only afterwards.
+pub(super) struct TokenVerification<H: ServerMode> {
+    check: TokenCheck,
+    /// The head, until the exchange has it.
+    parts: Option<Parts>,
+    client: Option<IpAddr>,
+    attachments: Attachments,
+    service: HttpService<H>,
+    /// The upgrade that the request asks for, if any.
+    upgrade: Option<Upgrade<H>>,
+    alarm: Alarm,
+    until: Option<Instant>,
+}
+
+impl<H: ServerMode> TokenVerification<H> {
+    /// Begins the verification for a request: its head, its client's address and its attachments.
+    pub(super) fn new(
+        check: TokenCheck,
+        (parts, client, attachments): (Parts, Option<IpAddr>, Attachments),
+        upgrade: Option<Upgrade<H>>,
+        service: HttpService<H>,
+    ) -> Self {
+        let until = service.shared().clock.after(VERIFY_TIMEOUT);
+        Self {
+            check,
+            parts: Some(parts),
+            client,
+            attachments,
+            service,
+            upgrade,
+            alarm: Alarm::default(),
+            until,
+        }
+    }
+
+    /// Polls the verification; ready with the exchange that serves the request.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(HttpExchange<H>, Arc<RuntimeClock>)> {
+        let Self { check, parts, client, attachments, service, upgrade, alarm, until } = self;
+        let shared = service.shared();
+        let verified = match Pin::new(check).poll(cx) {
+            Poll::Ready(verified) => verified,
+            Poll::Pending => {
+                ready!(alarm.poll_until(*until, shared.clock.timers(), cx));
+                Err(HttpResponse::empty(503))
+            }
+        };
+        let Some(parts) = parts.take() else { return Poll::Pending };
+        let exchange = match verified {
+            Ok(authorized) => {
+                let fields = RequestFields::of(&parts);
+                let head = request_head(&parts, &fields, *client);
+                let attachments = std::mem::take(attachments);
+                let server = &shared.server;
+                match upgrade.take() {
+                    Some(upgrade) => {
+                        let attachments = with_head(attachments, without_token(parts.clone()), *client);
+                        let open = |it| server.upgrade_for(&head, authorized, attachments, it);
+                        upgrade.exchange(service, &head, open)
+                    }
+                    None => {
+                        let exchange = server.exchange_for(&head, authorized);
+                        exchange.with_attachments(with_head(attachments, without_token(parts), *client))
+                    }
+                }
+            }
+            Err(answer) => shared.server.answered_exchange(answer),
+        };
+        Poll::Ready((exchange, shared.clock.clone()))
+    }
+}
+
+/// A head without its token, which is meant for the server alone.
+fn without_token(mut parts: Parts) -> Parts {
+    parts.headers.remove(http::header::AUTHORIZATION);
+    parts.headers.remove("dpop");
+    parts
 }

@@ -2,32 +2,27 @@
 
 mod connection;
 mod driver;
-mod embedded_websocket;
 mod exchange;
 #[cfg(feature = "auth")]
 mod guard;
-mod listener;
 mod monitor;
 mod options;
 mod service;
 mod socket;
-mod streams;
-#[cfg_attr(not(feature = "websocket"), path = "no_websocket.rs")]
+#[cfg(feature = "websocket")]
 mod websocket;
 
 use mcp_proto::adapter::ServeError;
 use mcp_proto::front::ServedRouter;
 
-pub use connection::{Connection, ConnectionError, ConnectionLimit, ServerError};
-pub use driver::{ConnectionTask, ServerDriver, ServiceDriver};
-pub use exchange::{ResponseBody, ResponseFuture};
-pub use listener::Listener;
-pub use monitor::ServerLimits;
+pub use connection::Connection;
+pub use driver::{ConnectionTask, Listener, ServerDriver, ServiceDriver};
+pub use exchange::{ResponseBody, ResponseFuture, ServerMode};
+pub use monitor::{ConnectionError, ConnectionLimit, ServerError, ServerLimits};
 pub use options::{ServerOptions, SystemEntropy};
 pub use service::{HttpService, PeerAddress};
 #[cfg(feature = "tls")]
 pub use socket::TlsPeer;
-pub use streams::ServerMode;
 
 /// Serves a router at `/mcp` with default options, until the future is dropped:
 ///
@@ -66,4 +61,49 @@ pub async fn serve<H: ServerMode, L: Listener + Unpin>(
 ) -> Result<(), ServeError> {
     let (_, driver) = ServerOptions::new(router).listen(listener);
     Ok(driver.await?)
+}
+
+/// Stands in for the feature `websocket`: no connection is upgraded.
+#[cfg(not(feature = "websocket"))]
+mod websocket {
+    use std::convert::Infallible;
+    use std::marker::PhantomData;
+    use std::sync::Arc;
+    use std::task::{Context, Poll};
+
+    use http::request::Parts;
+    use mcp_proto::front::HandlerMode;
+    use mcp_proto::front::http::HttpChannel;
+    use mcp_proto::transport::http::server::{HttpResponse, ResponseHeaders};
+
+    use super::monitor::{ConnectionError, ConnectionMonitor};
+    use crate::time::RuntimeClock;
+
+    pub(super) fn handshake(_: &Parts) -> Result<ResponseHeaders, HttpResponse> {
+        Err(HttpResponse::empty(426))
+    }
+
+    /// Uninhabited, as no connection is upgraded.
+    pub(super) struct WebSocket<Io, H>(Infallible, PhantomData<fn(Io) -> H>);
+
+    impl<Io, H: HandlerMode> WebSocket<Io, H> {
+        pub(super) fn start(
+            _: Io,
+            _: &[u8],
+            _: HttpChannel<H>,
+            _: bool,
+            _: Arc<RuntimeClock>,
+            _: Arc<ConnectionMonitor>,
+        ) -> Option<Self> {
+            None
+        }
+
+        pub(super) fn retire(&mut self) {
+            match self.0 {}
+        }
+
+        pub(super) fn poll(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
+            match self.0 {}
+        }
+    }
 }

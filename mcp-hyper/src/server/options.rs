@@ -10,21 +10,19 @@ use mcp_proto::auth::{Fetch, FetchPolicy};
 #[cfg(feature = "auth")]
 use mcp_proto::front::guard::{FetchResponse, Guard};
 use mcp_proto::front::http::{HttpServer, http_server};
-use mcp_proto::front::{HandlerMode, SendHandlers, ServedRouter};
+use mcp_proto::front::{SendHandlers, ServedRouter};
 use mcp_proto::peer::Principal;
 use mcp_proto::quota::RateLimit;
 use mcp_proto::transport::http::server::{HttpServerConfig, TrustedProxies, TrustedProxy};
 
-use super::connection::{Connection, OnError, ServerError};
-use super::driver::{ConnectionTask, ServerDriver, ServiceDriver, Spawn};
-use super::embedded_websocket::{EmbeddedWebSockets, UpgradeQueue};
+use super::connection::{Connection, EmbeddedWebSockets, UpgradeQueue};
+use super::driver::{ConnectionTask, Listener, ServerDriver, ServiceDriver, Spawn};
+use super::exchange::ServerMode;
 #[cfg(feature = "auth")]
 use super::guard::{FetchFn, GuardOptions};
-use super::listener::Listener;
-use super::monitor::{ConnectionRegistry, ServerLimits};
+use super::monitor::{ConnectionRegistry, OnError, ServerError, ServerLimits};
 use super::service::{HttpService, PrincipalFn, ServiceState, WebSocketOptions};
 use super::socket::Tls;
-use super::streams::ServerMode;
 use crate::runtime::{AnyRuntime, Runtime};
 use crate::time::{Alarm, RuntimeClock};
 
@@ -122,7 +120,7 @@ use crate::time::{Alarm, RuntimeClock};
 /// `Host` is passed through, as the server checks it: [`hosts`](HttpServerConfig::hosts) lists the names that clients
 /// use.
 #[must_use = "options do nothing until something is served with them"]
-pub struct ServerOptions<H: HandlerMode = SendHandlers> {
+pub struct ServerOptions<H: ServerMode = SendHandlers> {
     router: ServedRouter<H>,
     config: HttpServerConfig,
     limits: ServerLimits,
@@ -136,7 +134,7 @@ pub struct ServerOptions<H: HandlerMode = SendHandlers> {
     on_error: OnError,
 }
 
-impl<H: HandlerMode> ServerOptions<H> {
+impl<H: ServerMode> ServerOptions<H> {
     /// Options with the router's own [configuration](mcp_proto::front::Router::config), at `/mcp`, without TLS.
     pub fn new(router: impl Into<ServedRouter<H>>) -> Self {
         let router = router.into();
@@ -157,68 +155,54 @@ impl<H: HandlerMode> ServerOptions<H> {
         }
     }
 
-    /// Sets the path of the MCP endpoint; requests to other paths get 404. Default `/mcp`.
-    pub fn path(mut self, path: impl Into<String>) -> Self {
-        self.config.path = Some(path.into());
-        self
-    }
-
-    /// Serves the MCP endpoint at any path, for applications whose own router has already checked it.
-    pub fn any_path(mut self) -> Self {
-        self.config.path = None;
-        self
-    }
-
-    /// Also sends results of tools in parts, by [`Context::partial_result`](mcp_proto::front::Context::partial_result), to clients
-    /// of a [dialect](HttpServerConfig::chunked_results) that no revision defines. Other clients are served as before.
-    ///
-    /// ```
-    /// use mcp_hyper::mcp_proto::front::{Context, NoArguments, Router};
-    /// use mcp_hyper::mcp_proto::schema::{CallToolResult, Json, Tool};
-    /// use mcp_hyper::ServerOptions;
-    ///
-    /// let tool = Tool::new("report", "Writes a report", Json::empty_object());
-    /// let router = Router::new("reports", "1.0.0").tool_with(tool, async |NoArguments {}, cx: Context| {
-    ///     cx.partial_result(&CallToolResult::text("First page"));
-    ///     "First page\nSecond page"
-    /// });
-    /// // Clients of the dialect make no handshake.
-    /// let options = ServerOptions::new(router).chunked_results().stateless();
-    /// # drop(options);
-    /// ```
-    pub fn chunked_results(mut self) -> Self {
-        self.config.chunked_results = true;
-        self
-    }
-
-    /// Changes the rest of the configuration, such as the accepted hosts and origins.
-    pub fn configure(mut self, change: impl FnOnce(&mut HttpServerConfig)) -> Self {
-        change(&mut self.config);
-        self
-    }
-
-    /// Serves clients of 2025-11-25 and earlier without sessions: any instance answers any request, so that instances
-    /// need neither a common store nor a balancer that tells sessions apart. Default: with sessions.
-    ///
-    /// These clients then get no subscriptions, changed lists, log messages or requests such as elicitation; a router
-    /// that [declares](mcp_proto::front::Router::check_stateless) any of that is refused when the server starts.
-    /// [`HttpServerConfig::stateless`] has the details.
-    ///
-    /// ```
-    /// use mcp_hyper::ServerOptions;
-    /// use mcp_hyper::mcp_proto::front::Router;
-    ///
-    /// let options = ServerOptions::new(Router::new("notes", "1.0.0")).stateless();
-    /// # drop(options);
-    /// ```
-    pub fn stateless(mut self) -> Self {
-        self.config.stateless = true;
-        self
-    }
-
     setters! {
-        /// Limits how often each client sends a request: by its principal or, without one, its address. Requests beyond the
-        /// rate get 429 with `Retry-After` before their bodies are read. Default: no limit.
+        /// Sets the path of the MCP endpoint; requests to other paths get 404. Default `/mcp`.
+        pub fn path(self, path: impl Into<String>) { self.config.path = Some(path.into()) }
+
+        /// Serves the MCP endpoint at any path, for applications whose own router has already checked it.
+        pub fn any_path(self) { self.config.path = None }
+
+        /// Also sends results of tools in parts, by
+        /// [`Context::partial_result`](mcp_proto::front::Context::partial_result), to clients of a
+        /// [dialect](HttpServerConfig::chunked_results) that no revision defines. Other clients are served as before.
+        ///
+        /// ```
+        /// use mcp_hyper::mcp_proto::front::{Context, NoArguments, Router};
+        /// use mcp_hyper::mcp_proto::schema::{CallToolResult, Json, Tool};
+        /// use mcp_hyper::ServerOptions;
+        ///
+        /// let tool = Tool::new("report", "Writes a report", Json::empty_object());
+        /// let router = Router::new("reports", "1.0.0").tool_with(tool, async |NoArguments {}, cx: Context| {
+        ///     cx.partial_result(&CallToolResult::text("First page"));
+        ///     "First page\nSecond page"
+        /// });
+        /// // Clients of the dialect make no handshake.
+        /// let options = ServerOptions::new(router).chunked_results().stateless();
+        /// # drop(options);
+        /// ```
+        pub fn chunked_results(self) { self.config.chunked_results = true }
+
+        /// Changes the rest of the configuration, such as the accepted hosts and origins.
+        pub fn configure(self, change: impl FnOnce(&mut HttpServerConfig)) { change(&mut self.config) }
+
+        /// Serves clients of 2025-11-25 and earlier without sessions: any instance answers any request, so that
+        /// instances need neither a common store nor a balancer that tells sessions apart. Default: with sessions.
+        ///
+        /// These clients then get no subscriptions, changed lists, log messages or requests such as elicitation; a
+        /// router that [declares](mcp_proto::front::Router::check_stateless) any of that is refused when the server
+        /// starts. [`HttpServerConfig::stateless`] has the details.
+        ///
+        /// ```
+        /// use mcp_hyper::ServerOptions;
+        /// use mcp_hyper::mcp_proto::front::Router;
+        ///
+        /// let options = ServerOptions::new(Router::new("notes", "1.0.0")).stateless();
+        /// # drop(options);
+        /// ```
+        pub fn stateless(self) { self.config.stateless = true }
+
+        /// Limits how often each client sends a request: by its principal or, without one, its address. Requests beyond
+        /// the rate get 429 with `Retry-After` before their bodies are read. Default: no limit.
         ///
         /// Behind a proxy, name it in [`trusted_proxies`](Self::trusted_proxies): otherwise all clients share one rate.
         /// [`HttpServerConfig::request_rate`] has the details.
@@ -241,41 +225,36 @@ impl<H: HandlerMode> ServerOptions<H> {
         /// [`DefaultRuntime`](crate::DefaultRuntime). The sockets of clients come from the [`Listener`], or from the
         /// application.
         pub fn runtime(self, runtime: impl Runtime) { self.runtime = AnyRuntime::new(runtime) }
-    }
 
-    /// Sets the function that derives a request's principal from its head. It usually reads an extension that an
-    /// authenticating layer has added. Sessions, request states and tasks of one principal are invisible to every
-    /// other.
-    ///
-    /// Without this option, and where the function returns `None`, all clients share one principal: any client that
-    /// knows the id of a session can use it.
-    ///
-    /// ```
-    /// use mcp_hyper::ServerOptions;
-    /// use mcp_hyper::mcp_proto::front::Router;
-    /// use mcp_hyper::mcp_proto::peer::Principal;
-    ///
-    /// /// Left by the layer that checks access tokens.
-    /// #[derive(Clone)]
-    /// struct Subject(String);
-    ///
-    /// let options = ServerOptions::new(Router::new("notes", "1.0.0"))
-    ///     .principal(|head| Some(Principal::new(head.extensions.get::<Subject>()?.0.as_str())));
-    /// # drop(options);
-    /// ```
-    pub fn principal(
-        mut self,
-        of: impl Fn(&http::request::Parts) -> Option<Principal> + Send + Sync + 'static,
-    ) -> Self {
-        self.principal = Some(Box::new(of));
-        self
-    }
+        /// Sets the function that derives a request's principal from its head. It usually reads an extension that an
+        /// authenticating layer has added. Sessions, request states and tasks of one principal are invisible to every
+        /// other.
+        ///
+        /// Without this option, and where the function returns `None`, all clients share one principal: any client that
+        /// knows the id of a session can use it.
+        ///
+        /// ```
+        /// use mcp_hyper::ServerOptions;
+        /// use mcp_hyper::mcp_proto::front::Router;
+        /// use mcp_hyper::mcp_proto::peer::Principal;
+        ///
+        /// /// Left by the layer that checks access tokens.
+        /// #[derive(Clone)]
+        /// struct Subject(String);
+        ///
+        /// let options = ServerOptions::new(Router::new("notes", "1.0.0"))
+        ///     .principal(|head| Some(Principal::new(head.extensions.get::<Subject>()?.0.as_str())));
+        /// # drop(options);
+        /// ```
+        pub fn principal(self, of: impl Fn(&http::request::Parts) -> Option<Principal> + Send + Sync + 'static) {
+            self.principal = Some(Box::new(of))
+        }
 
-    setters! {
         /// Trusts these proxies' `X-Forwarded-For` or `Forwarded` for the addresses of their clients. Default: none.
         ///
-        /// Quotas count by principal or, without one, by client address: see [`QuotaOwner`](mcp_proto::quota::QuotaOwner).
-        /// Behind a proxy that is not listed here, all clients share one quota. [`TrustedProxies`] documents the rules.
+        /// Quotas count by principal or, without one, by client address: see
+        /// [`QuotaOwner`](mcp_proto::quota::QuotaOwner). Behind a proxy that is not listed here, all clients share one
+        /// quota. [`TrustedProxies`] documents the rules.
         ///
         /// ```
         /// use mcp_hyper::ServerOptions;
@@ -299,10 +278,7 @@ impl<H: HandlerMode> ServerOptions<H> {
     }
 
     /// Accepts connections and serves them, all in one future.
-    pub fn listen<L: Listener>(self, listener: L) -> (HttpServer<H>, ServerDriver<L, H>)
-    where
-        H: ServerMode,
-    {
+    pub fn listen<L: Listener>(self, listener: L) -> (HttpServer<H>, ServerDriver<L, H>) {
         self.start(listener, None)
     }
 
@@ -323,7 +299,6 @@ impl<H: HandlerMode> ServerOptions<H> {
         spawn: impl Fn(ConnectionTask) + Send + 'static,
     ) -> (HttpServer<H>, ServerDriver<L, H>)
     where
-        H: ServerMode,
         Connection<L::Io, H>: Send,
     {
         let on_error = self.on_error.clone();
@@ -342,10 +317,7 @@ impl<H: HandlerMode> ServerOptions<H> {
         self,
         listener: L,
         spawn: Option<Spawn<L::Io, H>>,
-    ) -> (HttpServer<H>, ServerDriver<L, H>)
-    where
-        H: ServerMode,
-    {
+    ) -> (HttpServer<H>, ServerDriver<L, H>) {
         let on_error = self.on_error.clone();
         let (service, driver) = self.service();
         (service.server().clone(), ServerDriver::new(listener, driver, on_error, spawn))
@@ -391,53 +363,49 @@ impl<H: HandlerMode> ServerOptions<H> {
     }
 }
 
-debug_fields! { [H: HandlerMode] ServerOptions<H> { router, config, limits } }
+debug_fields! { [H: ServerMode] ServerOptions<H> { router, config, limits } }
 
 #[cfg(feature = "auth")]
-impl<H: HandlerMode> ServerOptions<H> {
-    /// Requires a token with every request, as the guard demands. The token determines the request's principal.
-    ///
-    /// The one exception is the protected resource metadata, which is served at `Protection::metadata_url`; this URL
-    /// must lead to this server.
-    ///
-    /// The driver performs the guard's fetches, such as those of an issuer's keys: with the sockets of its
-    /// [runtime](Self::runtime), through the proxies of the environment, and over TLS with the trust roots that clients of this crate use by default.
-    /// [`protect_with`](Self::protect_with) replaces this fetcher.
-    ///
-    /// ```
-    /// use mcp_hyper::ServerOptions;
-    /// use mcp_hyper::mcp_proto::auth::Secret;
-    /// use mcp_hyper::mcp_proto::auth::server::{IntrospectionConfig, Protection};
-    /// use mcp_hyper::mcp_proto::front::Router;
-    /// use mcp_hyper::mcp_proto::front::guard::{Guard, IntrospectionVerifier};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// const ISSUER: &str = "https://login.example";
-    /// let password = Secret::new(std::env::var("PASSWORD").unwrap_or_default());
-    /// let asking = IntrospectionConfig::new(ISSUER, "https://login.example/introspect", "notes", password);
-    /// let protection = Protection::new("https://mcp.example/mcp", ISSUER)?.required(["notes"])?;
-    /// let options = ServerOptions::new(Router::new("notes", "1.0.0"))
-    ///     .protect(Guard::new(protection, IntrospectionVerifier::introspecting(asking)?));
-    /// # drop(options);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn protect(mut self, guard: Guard) -> Self {
-        self.guard = GuardOptions(Some((guard, None)));
-        self
+impl<H: ServerMode> ServerOptions<H> {
+    setters! {
+        /// Requires a token with every request, as the guard demands. The token determines the request's principal.
+        ///
+        /// The one exception is the protected resource metadata, which is served at `Protection::metadata_url`; this
+        /// URL must lead to this server.
+        ///
+        /// The driver performs the guard's fetches, such as those of an issuer's keys: with the sockets of its
+        /// [runtime](Self::runtime), through the proxies of the environment, and over TLS with the trust roots that
+        /// clients of this crate use by default. [`protect_with`](Self::protect_with) replaces this fetcher.
+        ///
+        /// ```
+        /// use mcp_hyper::ServerOptions;
+        /// use mcp_hyper::mcp_proto::auth::Secret;
+        /// use mcp_hyper::mcp_proto::auth::server::{IntrospectionConfig, Protection};
+        /// use mcp_hyper::mcp_proto::front::Router;
+        /// use mcp_hyper::mcp_proto::front::guard::{Guard, IntrospectionVerifier};
+        ///
+        /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+        /// const ISSUER: &str = "https://login.example";
+        /// let password = Secret::new(std::env::var("PASSWORD").unwrap_or_default());
+        /// let asking = IntrospectionConfig::new(ISSUER, "https://login.example/introspect", "notes", password);
+        /// let protection = Protection::new("https://mcp.example/mcp", ISSUER)?.required(["notes"])?;
+        /// let options = ServerOptions::new(Router::new("notes", "1.0.0"))
+        ///     .protect(Guard::new(protection, IntrospectionVerifier::introspecting(asking)?));
+        /// # drop(options);
+        /// # Ok(())
+        /// # }
+        /// ```
+        pub fn protect(self, guard: Guard) { self.guard = GuardOptions(Some((guard, None))) }
     }
 
     /// Like [`protect`](Self::protect), with a custom fetcher. It must not connect to an address that the policy does
     /// not [allow](FetchPolicy::allows) or follow redirects; it must end within a few seconds, and read no more bytes
     /// than the fetch's limit.
-    pub fn protect_with<F>(
+    pub fn protect_with<F: Future<Output = Result<FetchResponse, String>> + Send + 'static>(
         mut self,
         guard: Guard,
         fetch: impl Fn(Fetch, FetchPolicy) -> F + Send + Sync + 'static,
-    ) -> Self
-    where
-        F: Future<Output = Result<FetchResponse, String>> + Send + 'static,
-    {
+    ) -> Self {
         let fetch: FetchFn = Arc::new(move |request, policy| Box::pin(fetch(request, policy)));
         self.guard = GuardOptions(Some((guard, Some(fetch))));
         self
@@ -445,7 +413,7 @@ impl<H: HandlerMode> ServerOptions<H> {
 }
 
 #[cfg(feature = "tls")]
-impl<H: HandlerMode> ServerOptions<H> {
+impl<H: ServerMode> ServerOptions<H> {
     /// Encrypts connections. If the configuration names no ALPN protocols, it gets HTTP/1.1 and, with the feature
     /// `http2`, HTTP/2.
     pub fn tls(mut self, config: impl Into<Arc<crate::rustls::ServerConfig>>) -> Self {
@@ -461,47 +429,46 @@ impl<H: HandlerMode> ServerOptions<H> {
 }
 
 #[cfg(feature = "websocket")]
-impl<H: HandlerMode> ServerOptions<H> {
-    /// Accepts WebSocket connections at the path of the MCP endpoint, besides HTTP. Default: they are refused.
-    ///
-    /// The upgrade is checked like any request: its `Host` and `Origin`, its token where the server is protected, and
-    /// the [request rate](Self::request_rate), which then applies to the connection's messages. The subprotocol is
-    /// `mcp`; frames are not compressed. Each text message holds one JSON-RPC message of at most
-    /// [`body_bytes`](mcp_proto::transport::http::server::HttpServerConfig::body_bytes).
-    ///
-    /// A connection is one peer of either era, as on standard input and output: there is no `Mcp-Session-Id`, and
-    /// nothing outlives the connection but tasks. The server sends pings to a silent client, as
-    /// [`ping_interval`](super::ServerLimits::ping_interval) says. It closes a connection with code
-    ///
-    /// | Code | Reason |
-    /// |---|---|
-    /// | 1000 | the client closed it |
-    /// | 1001 | the server closes, or the connection has reached its [lifetime](crate::ServerLimits::lifetime) |
-    /// | 1002, 1003, 1007 | the client sent an invalid frame, a binary message, or text that is not UTF-8 |
-    /// | 1008 | the access token has expired, or was revoked (`Guard::reverify_every`) |
-    /// | 1009 | the client sent a message that is too long |
-    /// | 1011 | the server failed |
-    /// | 1013 | the [byte budget](mcp_proto::transport::http::server::HttpServerConfig::byte_limits) has no room for a long message |
-    ///
-    /// A request for which the byte budget has no room is answered with an error. A token that is no longer valid ends
-    /// the connection's subscriptions first; calls in progress are not answered.
-    ///
-    /// Upgrades need HTTP/1.1. Where another server calls the [`HttpService`](super::HttpService), as axum does, hyper
-    /// must serve the connection [`with_upgrades`](hyper::server::conn::http1::Connection::with_upgrades), and the
-    /// [`ServiceDriver`](super::ServiceDriver) serves the WebSocket. Such a connection counts towards
-    /// [`ServerLimits::connections`](super::ServerLimits::connections) from its upgrade on, which is answered 503 where a
-    /// listener would not accept the connection.
-    ///
-    /// ```
-    /// use mcp_hyper::ServerOptions;
-    /// use mcp_hyper::mcp_proto::front::Router;
-    ///
-    /// let options = ServerOptions::new(Router::new("notes", "1.0.0")).websocket();
-    /// # drop(options);
-    /// ```
-    pub fn websocket(mut self) -> Self {
-        self.websocket.accepts = true;
-        self
+impl<H: ServerMode> ServerOptions<H> {
+    setters! {
+        /// Accepts WebSocket connections at the path of the MCP endpoint, besides HTTP. Default: they are refused.
+        ///
+        /// The upgrade is checked like any request: its `Host` and `Origin`, its token where the server is protected,
+        /// and the [request rate](Self::request_rate), which then applies to the connection's messages. The subprotocol
+        /// is `mcp`; frames are not compressed. Each text message holds one JSON-RPC message of at most
+        /// [`body_bytes`](mcp_proto::transport::http::server::HttpServerConfig::body_bytes).
+        ///
+        /// A connection is one peer of either era, as on standard input and output: there is no `Mcp-Session-Id`, and
+        /// nothing outlives the connection but tasks. The server sends pings to a silent client, as
+        /// [`ping_interval`](super::ServerLimits::ping_interval) says. It closes a connection with code
+        ///
+        /// | Code | Reason |
+        /// |---|---|
+        /// | 1000 | the client closed it |
+        /// | 1001 | the server closes, or the connection has reached its [lifetime](crate::ServerLimits::lifetime) |
+        /// | 1002, 1003, 1007 | the client sent an invalid frame, a binary message, or text that is not UTF-8 |
+        /// | 1008 | the access token has expired, or was revoked (`Guard::reverify_every`) |
+        /// | 1009 | the client sent a message that is too long |
+        /// | 1011 | the server failed |
+        /// | 1013 | the [byte budget](mcp_proto::transport::http::server::HttpServerConfig::byte_limits) has no room for a long message |
+        ///
+        /// A request for which the byte budget has no room is answered with an error. A token that is no longer valid
+        /// ends the connection's subscriptions first; calls in progress are not answered.
+        ///
+        /// Upgrades need HTTP/1.1. Where another server calls the [`HttpService`](super::HttpService), as axum does,
+        /// hyper must serve the connection [`with_upgrades`](hyper::server::conn::http1::Connection::with_upgrades),
+        /// and the [`ServiceDriver`](super::ServiceDriver) serves the WebSocket. Such a connection counts towards
+        /// [`ServerLimits::connections`](super::ServerLimits::connections) from its upgrade on, which is answered 503
+        /// where a listener would not accept the connection.
+        ///
+        /// ```
+        /// use mcp_hyper::ServerOptions;
+        /// use mcp_hyper::mcp_proto::front::Router;
+        ///
+        /// let options = ServerOptions::new(Router::new("notes", "1.0.0")).websocket();
+        /// # drop(options);
+        /// ```
+        pub fn websocket(self) { self.websocket.accepts = true }
     }
 
     /// Accepts [WebSocket connections](Self::websocket) whose clients may send
@@ -523,7 +490,7 @@ pub trait AcceptsWebSockets {}
 
 /// The compiler's message names the feature.
 #[cfg(not(feature = "websocket"))]
-impl<H: HandlerMode> ServerOptions<H> {
+impl<H: ServerMode> ServerOptions<H> {
     #[doc(hidden)]
     pub fn websocket(self) -> Self
     where

@@ -9,7 +9,7 @@ use http_body::Body;
 use hyper::service::Service;
 use hyper::{Request, Response};
 use mcp_proto::front::http::HttpServer;
-use mcp_proto::front::{Attachments, HandlerMode, SendHandlers};
+use mcp_proto::front::{Attachments, SendHandlers};
 use mcp_proto::peer::Principal;
 use mcp_proto::transport::http::Fields;
 use mcp_proto::transport::http::server::{RequestHead, TrustedProxies};
@@ -17,12 +17,10 @@ use mcp_proto::transport::http::server::{RequestHead, TrustedProxies};
 use crate::io::Headers;
 use crate::time::RuntimeClock;
 
-use super::embedded_websocket::{Upgrade, UpgradeQueue};
+use super::connection::{Upgrade, UpgradeQueue};
+use super::exchange::{ConnectionHooks, ResponseBody, ResponseFuture, ServerMode};
 #[cfg(feature = "auth")]
-use super::exchange::TokenVerification;
-use super::exchange::{ConnectionHooks, ResponseBody, ResponseFuture};
-#[cfg(feature = "auth")]
-use super::guard::TokenGuard;
+use super::guard::{TokenGuard, TokenVerification};
 use super::monitor::{ConnectionRegistry, ServerLimits};
 use super::socket::Tls;
 
@@ -30,7 +28,7 @@ use super::socket::Tls;
 ///
 /// ```no_run
 /// use mcp_hyper::ServerOptions;
-/// use mcp_hyper::mcp_proto::front::Router;
+/// use mcp_hyper::mcp_proto::front::{Attachments, Router};
 ///
 /// # async fn example(router: Router, listener: smol::net::TcpListener) -> std::io::Result<()> {
 /// let (service, driver) = ServerOptions::new(router).service();
@@ -39,7 +37,7 @@ use super::socket::Tls;
 /// loop {
 ///     let (client, address) = listener.accept().await?;
 ///     client.set_nodelay(true)?;
-///     smol::spawn(service.connection_from(client, Some(address.ip()))).detach();
+///     smol::spawn(service.connection_with(client, Some(address.ip()), Attachments::new())).detach();
 /// }
 /// # }
 /// ```
@@ -52,9 +50,9 @@ use super::socket::Tls;
 /// A [`PeerAddress`] among the extensions of a request gives the client's address.
 ///
 /// Clones share the server.
-pub struct HttpService<H: HandlerMode = SendHandlers>(Arc<ServiceState<H>>);
+pub struct HttpService<H: ServerMode = SendHandlers>(Arc<ServiceState<H>>);
 
-impl<H: HandlerMode> HttpService<H> {
+impl<H: ServerMode> HttpService<H> {
     pub(super) fn new(shared: ServiceState<H>) -> Self {
         Self(Arc::new(shared))
     }
@@ -100,7 +98,7 @@ impl<H: HandlerMode> HttpService<H> {
         if let Some(check) = shared.guard.check(&head, &shared.clock) {
             let client = head.client;
             let request = (parts, client, attachments);
-            let verification = TokenVerification::new(check, request, upgrade, self.0.clone());
+            let verification = TokenVerification::new(check, request, upgrade, self.clone());
             return ResponseFuture::unverified(body, Box::new(verification), attached);
         }
         let principal = shared.principal.as_ref().and_then(|principal| principal(&parts));
@@ -108,7 +106,7 @@ impl<H: HandlerMode> HttpService<H> {
         let exchange = match upgrade {
             Some(upgrade) => {
                 let attachments = with_head(attachments, parts.clone(), head.client);
-                upgrade.exchange(shared, &head, |it| server.upgrade(&head, principal, attachments, it))
+                upgrade.exchange(self, &head, |it| server.upgrade(&head, principal, attachments, it))
             }
             None => {
                 let (exchange, client) = (server.exchange(&head, principal), head.client);
@@ -119,15 +117,15 @@ impl<H: HandlerMode> HttpService<H> {
     }
 }
 
-impl<H: HandlerMode> Clone for HttpService<H> {
+impl<H: ServerMode> Clone for HttpService<H> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-debug_fields! { [H: HandlerMode] HttpService<H>(self) { limits = self.0.limits } }
+debug_fields! { [H: ServerMode] HttpService<H>(self) { limits = self.0.limits } }
 
-impl<B: Body, H: HandlerMode> Service<Request<B>> for HttpService<H> {
+impl<B: Body, H: ServerMode> Service<Request<B>> for HttpService<H> {
     type Response = Response<ResponseBody<H>>;
     type Error = Infallible;
     type Future = ResponseFuture<B, H>;
@@ -139,7 +137,7 @@ impl<B: Body, H: HandlerMode> Service<Request<B>> for HttpService<H> {
 
 // The state that the exchanges of a service share, and their view of a request's head.
 
-pub(super) struct ServiceState<H: HandlerMode> {
+pub(super) struct ServiceState<H: ServerMode> {
     pub(super) server: HttpServer<H>,
     pub(super) clock: Arc<RuntimeClock>,
     pub(super) limits: Arc<ServerLimits>,

@@ -61,11 +61,11 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static> MaybeTlsStream<Io> {
 
 #[cfg(feature = "tls")]
 impl<Io: AsyncRead + AsyncWrite + Unpin + 'static> MaybeTlsStream<Io> {
-    /// Whether a TLS handshake is in progress.
     pub(super) fn is_handshaking(&self) -> bool {
         matches!(self, Self::Handshaking(_))
     }
 
+    /// Whether a TLS handshake is in progress.
     /// Advances the TLS handshake; ready at once without one.
     pub(super) fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let Self::Handshaking(accept) = self {

@@ -18,8 +18,7 @@ use mcp_proto::peer::server::CloseReason;
 use mcp_proto::transport::http::server::{HttpResponse, ResponseHeaders};
 use mcp_proto::transport::tool_frames::request_of;
 
-use super::connection::ConnectionError;
-use super::monitor::{ConnectionMonitor, ExchangeGuard};
+use super::monitor::{ConnectionError, ConnectionMonitor, ExchangeGuard};
 use crate::time::{Alarm, RuntimeClock};
 use crate::websocket::{Channel, ChannelEvent, PingPolicy, SUBPROTOCOL};
 

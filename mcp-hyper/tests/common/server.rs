@@ -160,7 +160,7 @@ pub fn smol_listener() -> (smol::net::TcpListener, SocketAddr) {
 }
 
 /// Options of a server on the tests' runtime.
-pub fn serving<H: mcp_hyper::mcp_proto::front::HandlerMode>(
+pub fn serving<H: mcp_hyper::ServerMode>(
     router: impl Into<mcp_hyper::mcp_proto::front::ServedRouter<H>>,
 ) -> mcp_hyper::ServerOptions<H> {
     mcp_hyper::ServerOptions::new(router).runtime(TestRuntime)
