@@ -96,10 +96,7 @@ pub(super) struct Target {
     pub(super) item: Option<Arc<str>>,
 }
 
-impl<M> HostRequest<M>
-where
-    M: Method<Params: Send + Sync, Result: Send>,
-{
+impl<M: Method<Params: Send + Sync, Result: Send>> HostRequest<M> {
     pub(super) fn new(
         host: Arc<OpenHost>,
         target: Result<Target, CallError>,
@@ -107,11 +104,7 @@ where
         repeat: Repeat,
         lookup: Option<Lookup<M>>,
     ) -> Self {
-        let options = CallOptions { timeout: None, repeat };
-        let (meta, cache) = (Meta::new(), CacheMode::Use);
-        let (passed, on_progress) = (None, None);
-        let draft = Draft { host, target, params, lookup, passed, options, meta, on_progress, cache };
-        Self { state: RequestState::Draft(Box::new(draft)) }
+        Self { state: RequestState::Draft(Box::new(Draft::new(host, target, params, repeat, lookup))) }
     }
 
     /// Sets how long the call may take, the wait for its server included; `Duration::MAX` is no limit. Default: the
@@ -173,20 +166,30 @@ where
     }
 }
 
-impl<M> Draft<M>
-where
-    M: Method<Params: Send + Sync, Result: Send>,
-{
+impl<M: Method<Params: Send + Sync, Result: Send>> Draft<M> {
+    fn new(
+        host: Arc<OpenHost>,
+        target: Result<Target, CallError>,
+        params: Result<M::Params, Error>,
+        repeat: Repeat,
+        lookup: Option<Lookup<M>>,
+    ) -> Self {
+        let options = CallOptions { timeout: None, repeat };
+        let (meta, cache) = (Meta::new(), CacheMode::Use);
+        let (passed, on_progress) = (None, None);
+        Self { host, target, params, lookup, passed, options, meta, on_progress, cache }
+    }
+
     /// Makes the request within the layers of the host.
     fn run_layers(self) -> Boxed<Result<M::Result, CallError>> {
         Box::pin(async move {
-            let Self { host, target, params, lookup, options, mut meta, on_progress, cache, .. } = self;
-            let (target, mut params) = (target?, params.map_err(CallError::Call)?);
-            let mut seen = params.clone();
-            if let Some(lookup) = &lookup {
+            let mut draft = self;
+            let (target, mut params) = (draft.target?, draft.params.map_err(CallError::Call)?);
+            let (host, mut seen) = (draft.host.clone(), params.clone());
+            if let Some(lookup) = &draft.lookup {
                 find_item::<M>(&host, &target, lookup, &mut seen).await?;
             }
-            for (key, value) in meta.iter() {
+            for (key, value) in draft.meta.iter() {
                 seen.meta_mut().insert(key, value.clone());
             }
             let clock = Arc::new(HostClock(host.shared.clone()));
@@ -194,27 +197,15 @@ where
             let layers = host.layers.clone();
             let innermost = move |request: LayerRequest| -> LayerFuture {
                 Box::pin(async move {
-                    let passed = lookup.is_some().then(|| request.item().unwrap_or_default());
+                    let passed = draft.lookup.is_some().then(|| request.item().unwrap_or_default());
                     if request.is_changed() {
                         match request.decode::<M::Params>() {
                             Ok(changed) => params = changed,
                             Err(error) => return error.into(),
                         }
-                        meta = params.meta().clone();
+                        draft.meta = params.meta().clone();
                     }
-                    let (target, params) = (Ok(target), Ok(params));
-                    let draft = Draft::<M> {
-                        host,
-                        target,
-                        params,
-                        lookup,
-                        passed,
-                        options,
-                        meta,
-                        on_progress,
-                        cache,
-                    };
-                    match draft.make() {
+                    match (Self { target: Ok(target), params: Ok(params), passed, ..draft }).make() {
                         Ok(made) => reply::<M>(HostRequest { state: RequestState::Made(made) }.await),
                         Err(error) => reply::<M>(Err(error)),
                     }
@@ -311,18 +302,8 @@ async fn find_item<M: Method>(
         return found.map(drop).map_err(CallError::Name);
     }
     let server = Target { id: target.id, server: target.server.clone(), item: None };
-    let options = CallOptions { timeout: None, repeat: Repeat::IfLost };
-    let draft = Draft::<ListTools> {
-        host: host.clone(),
-        target: Ok(server),
-        params: Ok(PaginatedParams::new()),
-        lookup: None,
-        passed: None,
-        options,
-        meta: Meta::new(),
-        on_progress: None,
-        cache: CacheMode::Use,
-    };
+    let first = Ok(PaginatedParams::new());
+    let draft = Draft::<ListTools>::new(host.clone(), Ok(server), first, Repeat::IfLost, None);
     // It waits for the server, which has listed its tools when it is connected.
     match (HostRequest { state: RequestState::Made(draft.make()?) }).await {
         Ok(_) | Err(CallError::Call(Error::Peer(_) | Error::NotSent(_))) => {}
@@ -355,10 +336,7 @@ fn report(shared: &Arc<Shared>) -> Boxed<()> {
 /// Nothing in it is ever pinned.
 impl<M: Method> Unpin for HostRequest<M> {}
 
-impl<M> Future for HostRequest<M>
-where
-    M: Method<Params: Send + Sync, Result: Send>,
-{
+impl<M: Method<Params: Send + Sync, Result: Send>> Future for HostRequest<M> {
     type Output = Result<M::Result, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -467,10 +445,7 @@ impl<M: Method> PendingCall<M> {
     }
 }
 
-impl<M> SendCall for PendingCall<M>
-where
-    M: Method<Params: Send + Sync, Result: Send>,
-{
+impl<M: Method<Params: Send + Sync, Result: Send>> SendCall for PendingCall<M> {
     fn send(self: Arc<Self>, shared: Arc<Shared>, client: Client, is_http: bool) -> Boxed<Sent> {
         Box::pin(async move {
             let params = match self.find_item(&shared).await {

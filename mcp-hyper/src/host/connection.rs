@@ -2,33 +2,27 @@
 
 use std::future::{Future as _, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use futures_lite::Stream as _;
 use futures_lite::future::{or, poll_once, zip};
-use http::{HeaderMap, HeaderName, HeaderValue};
-use mcp_proto::Secret;
 use mcp_proto::adapter::Clock as _;
-use mcp_proto::front::{Client, Error, Event, ListError, SendHandlers, Watch, WatchUpdate};
-use mcp_proto::host::config::{
-    Answers, Lookup, ResolveError, ResolvedHttp, ResolvedSpec, Scope, ServerEntry, TransportSpec,
-};
+use mcp_proto::front::{Client, Error, Event, ListError, Watch, WatchUpdate};
+use mcp_proto::host::config::{Answers, ItemLists, Scope, ServerEntry, ServerSpec};
 use mcp_proto::host::control::{Failure, FailureKind, Generation, Status};
-use mcp_proto::host::tools::{Catalogue, CatalogueItem, ItemKind, UpdateReport};
+use mcp_proto::host::tools::{
+    Catalogue, CatalogueItem, InvalidGlobError, ItemFilter, ItemKind, UpdateReport,
+};
 use mcp_proto::peer::CacheMode;
 use mcp_proto::peer::client::{Change, CloseReason, ConnectError, ServerInfo};
 use mcp_proto::schema::{List, ServerCapabilities};
-use mcp_smol::{SpawnError, SpawnErrorKind, StderrLine};
 
-use crate::ClientOptions;
-use crate::runtime::AnyRuntime;
 use crate::time::GrowingPause;
 
-use super::driver::filters;
-use super::events::{HostEvent, StartSteps};
-use super::settings::{Driver, Settings};
+use super::events::{HostEvent, StartSteps, StderrTail};
+use super::settings::{Driver, FreshHeaders, Settings, permanent_failure};
 use super::shared::{Shared, Stop};
 
 /// The pauses before changed lists are read again: a burst of changes is read once, and a server that changes its lists
@@ -56,7 +50,8 @@ impl Attempt {
         };
         let mut events = client.events();
         let end = {
-            let mut work = pin!(self.stop.or(self.serve(&client)));
+            let serving = async { self.serve(&client).await.map_or_else(|error| error, Error::Closed) };
+            let mut work = pin!(self.stop.or(serving));
             poll_fn(|cx| {
                 let end = match Pin::new(&mut driver).poll(cx) {
                     Poll::Ready(ended) => Poll::Ready(End::Driver(ended)),
@@ -111,7 +106,7 @@ impl Attempt {
             permanent_failure(format!("the lists of tools, prompts or resources: {error}"))
         })?;
         let mut answers = Answers::new();
-        let resolved = self.settings.resolve_with(&self.shared, &self.entry, &mut answers).await?;
+        let resolved = self.settings.resolve(&self.shared, &self.entry, &mut answers).await?;
         self.end_step(|steps| &mut steps.look_up);
         let (shared, settings, entry) = (self.shared.clone(), self.settings.clone(), self.entry.clone());
         let headers = FreshHeaders { shared, settings, entry, answers };
@@ -120,15 +115,7 @@ impl Attempt {
         self.settings.connect(resolved, headers, era, &self.stderr)
     }
 
-    /// Uses the client until the connection ends. Returns the error that ends it.
-    async fn serve(&self, client: &Client) -> Error {
-        match self.try_serve(client).await {
-            Ok(reason) => Error::Closed(reason),
-            Err(error) => error,
-        }
-    }
-
-    async fn try_serve(&self, client: &Client) -> Result<CloseReason, Error> {
+    async fn serve(&self, client: &Client) -> Result<CloseReason, Error> {
         let info = client.ready().await?;
         self.end_step(|steps| &mut steps.handshake);
         if let Some(era) = client.known_era() {
@@ -376,74 +363,6 @@ impl Lists<'_> {
 
 // The headers of a server at a URL, whose variables are looked up again after status 401.
 
-/// The values of one connection, and what looks them up again.
-pub(super) struct FreshHeaders {
-    pub(super) shared: Arc<Shared>,
-    pub(super) settings: Arc<Settings>,
-    pub(super) entry: Arc<ServerEntry>,
-    /// The values with which the connection was made.
-    pub(super) answers: Answers,
-}
-
-impl FreshHeaders {
-    /// Makes a client look the variables of its headers up after status 401, if they have any.
-    pub(super) fn add_to(
-        self,
-        options: ClientOptions<SendHandlers, AnyRuntime>,
-        server: &ResolvedHttp,
-    ) -> ClientOptions<SendHandlers, AnyRuntime> {
-        let variables: Arc<[Lookup]> = self.variables().into();
-        if variables.is_empty() {
-            return options;
-        }
-        let mut first = header_map(server);
-        let source = Arc::new(self);
-        options.headers_from(move || {
-            let (first, source, variables) = (first.take(), source.clone(), variables.clone());
-            async move {
-                match first {
-                    Some(headers) => Ok(headers),
-                    None => source.look_up(&variables).await,
-                }
-            }
-        })
-    }
-
-    /// The variables in the headers. An input is not among them: only a start asks the user.
-    fn variables(&self) -> Vec<Lookup> {
-        let TransportSpec::Http(http) = &self.entry.spec().transport else { return Vec::new() };
-        let lookups = http.headers.values().flat_map(|value| value.lookups());
-        let variables = lookups.filter(|lookup| matches!(lookup, Lookup::Variable(_)));
-        // A project's file may give a variable its value.
-        variables.filter(|lookup| self.answers.contains(lookup)).cloned().collect()
-    }
-
-    async fn look_up(&self, variables: &[Lookup]) -> Result<HeaderMap, String> {
-        let mut answers = self.answers.clone();
-        for variable in variables {
-            let value = self.settings.look_up(self.entry.clone(), variable.clone()).await;
-            answers.insert(variable.clone(), value);
-        }
-        let resolved = self.settings.resolve_with(&self.shared, &self.entry, &mut answers).await;
-        match resolved.map_err(|failure| failure.reason)? {
-            ResolvedSpec::Http(server) => {
-                header_map(&server).ok_or_else(|| "a header is not valid in HTTP".to_owned())
-            }
-            ResolvedSpec::Stdio(_) => Err("the server is a program".to_owned()),
-        }
-    }
-}
-
-/// The headers of a server; `None` if one is not valid in HTTP.
-fn header_map(server: &ResolvedHttp) -> Option<HeaderMap> {
-    let convert = |(name, value): (&String, &Secret)| {
-        Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value.expose()).ok()?))
-    };
-    server.headers.iter().map(convert).collect()
-}
-
-// Why a connection ended, and whether another attempt may help.
-
 /// The failure that an error of a client means.
 pub(super) fn failure_of(error: &Error) -> Failure {
     let kind = match error {
@@ -472,33 +391,6 @@ fn is_permanent(error: &ConnectError) -> bool {
     }
 }
 
-/// The failure of a program that could not be started. Its arguments may be secrets that were looked up.
-pub(super) fn spawn_failure(error: &SpawnError) -> Failure {
-    // All other reasons stay until the user acts.
-    let kind = match error.kind() {
-        SpawnErrorKind::System => FailureKind::Transient,
-        _ => FailureKind::Permanent,
-    };
-    Failure::new(kind, error.without_arguments().to_string())
-}
-
-/// The failure of options that are wrong.
-pub(super) fn options_failure(error: &crate::ConnectError) -> Failure {
-    let kind = match error {
-        crate::ConnectError::Runtime(_) | crate::ConnectError::NoEntropy => FailureKind::Transient,
-        _ => FailureKind::Permanent,
-    };
-    Failure::new(kind, error.to_string())
-}
-
-pub(super) fn resolution_failure(error: &ResolveError) -> Failure {
-    permanent_failure(error.to_string())
-}
-
-pub(super) fn permanent_failure(reason: impl Into<String>) -> Failure {
-    Failure::new(FailureKind::Permanent, reason)
-}
-
 /// Finds out whether the server still answers.
 ///
 /// # Errors
@@ -510,42 +402,8 @@ pub(super) async fn check_connection(client: &Client) -> Result<(), Error> {
     }
 }
 
-/// The last lines that a program wrote to its standard error, at most [`Failure::LIMIT`] bytes.
-#[derive(Clone, Debug, Default)]
-pub(super) struct StderrTail(Arc<Mutex<String>>);
-
-impl StderrTail {
-    pub(super) fn push(&self, line: &StderrLine) {
-        let mut text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        text.push_str(&line.text);
-        text.push('\n');
-        // Half as much again may gather before the start is removed.
-        if text.len() > Failure::LIMIT + Failure::LIMIT / 2 {
-            let start = text.ceil_char_boundary(text.len() - Failure::LIMIT);
-            text.drain(..start);
-        }
-    }
-
-    pub(super) fn text(&self) -> String {
-        let text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let start = text.ceil_char_boundary(text.len().saturating_sub(Failure::LIMIT));
-        text.get(start..).unwrap_or_default().to_owned()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tail_of_standard_error_keeps_the_last_lines_within_its_limit() {
-        let tail = StderrTail::default();
-        for text in ["é".repeat(3000), "x".repeat(3000), "last".to_owned()] {
-            tail.0.lock().unwrap().push_str(&text);
-            let mut text = tail.0.lock().unwrap();
-            text.push('\n');
-        }
-        let text = tail.text();
-        assert!(text.ends_with("x\nlast\n") && text.len() <= Failure::LIMIT);
-    }
+/// The filters of tools, prompts and resources.
+pub(super) fn filters(spec: &ServerSpec) -> Result<[ItemFilter; 3], InvalidGlobError> {
+    let filter = |lists: &ItemLists| ItemFilter::new(lists.allow.as_deref(), &lists.deny);
+    Ok([filter(&spec.tools)?, filter(&spec.prompts)?, filter(&spec.resources)?])
 }

@@ -1,11 +1,14 @@
-//! The configuration files of known applications.
+//! The configuration files of known applications, and the values that they refer to.
 
+use std::env;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::{env, fs, io};
 
-use mcp_proto::host::config::{ConfigFile, Folders, Scope, Source};
-
-use super::read_file;
+use mcp_proto::Secret;
+use mcp_proto::host::config::{
+    ConfigFile, ENV_FILE_BYTES, Folders, Lookup, PredefinedVariable, Scope, Source,
+};
 
 /// The files in which known applications keep servers of the user, and of the project in this folder, the project's
 /// first. Most do not exist. Those of the user are in the home folder (`HOME`; on Windows `USERPROFILE`), and in the folder
@@ -105,6 +108,90 @@ fn read_files(sources: Vec<Source>, folder: &str) -> Vec<ConfigFile> {
     files
 }
 
+/// Looks a value up as a host does by default: variables in the environment of this process, files of variables on disk.
+/// `None` if it does not exist, or only the user knows it. `project_folder` is that of
+/// [`HostOptions::project_folder`](super::HostOptions::project_folder).
+pub fn look_up(lookup: &Lookup, scope: Scope, project_folder: Option<&Path>) -> Option<Secret> {
+    use PredefinedVariable::{
+        PathSeparator, UserHome, WorkingDirectory, WorkspaceFolder, WorkspaceFolderBasename,
+    };
+    let path = match lookup {
+        Lookup::Variable(name) => return env::var(name).ok().map(Secret::new),
+        Lookup::EnvFile(path) => {
+            let path = project_folder.unwrap_or(Path::new("")).join(path);
+            let content = String::from_utf8(read_file(&path, scope, ENV_FILE_BYTES).ok()?).ok();
+            return content.filter(|text| text.len() <= ENV_FILE_BYTES).map(Secret::new);
+        }
+        Lookup::Predefined(WorkspaceFolder) => project_folder?.into(),
+        Lookup::Predefined(WorkspaceFolderBasename) => project_folder?.file_name()?.into(),
+        Lookup::Predefined(UserHome) => env::home_dir()?,
+        Lookup::Predefined(WorkingDirectory) => env::current_dir().ok()?,
+        Lookup::Predefined(PathSeparator) => std::path::MAIN_SEPARATOR_STR.into(),
+        _ => return None,
+    };
+    path.to_str().map(Secret::new)
+}
+
+/// Reads at most `limit` bytes of a configuration file or a file of variables, and one byte more if it is longer.
+///
+/// Only a regular file is read, so that no pipe and no device blocks the host. On Unix a project's file must belong to
+/// the user or to root: another user of the machine could change it after its approval.
+///
+/// ```no_run
+/// use mcp_hyper::host::read_file;
+/// use mcp_hyper::mcp_proto::host::config::{ConfigFile, PROJECT_FILE_BYTES, Scope, Source};
+///
+/// let path = "/work/app/.mcp.json";
+/// let text = read_file(path.as_ref(), Scope::Project, PROJECT_FILE_BYTES)?;
+/// let file = ConfigFile::parse(Source::project(path), &text);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+/// If the file cannot be read, is no regular file, or is a project's and belongs to another user.
+pub fn read_file(path: &Path, scope: Scope, limit: usize) -> io::Result<Vec<u8>> {
+    let file = open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        let what = "it is not a regular file, but a folder, a pipe or a device";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    #[cfg(unix)]
+    if scope == Scope::Project {
+        let owner = std::os::unix::fs::MetadataExt::uid(&metadata);
+        check_owner(owner, rustix::process::geteuid().as_raw())?;
+    }
+    #[cfg(not(unix))]
+    let _ = scope;
+    let mut content = Vec::new();
+    file.take(limit as u64 + 1).read_to_end(&mut content)?;
+    Ok(content)
+}
+
+/// Opens a file without waiting for the other end of a pipe.
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    #[cfg(unix)]
+    {
+        use rustix::fs::OFlags;
+        let flags = i32::try_from((OFlags::NONBLOCK | OFlags::NOCTTY).bits()).unwrap_or_default();
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags);
+    }
+    options.read(true).open(path)
+}
+
+#[cfg(unix)]
+fn check_owner(owner: u32, user: u32) -> io::Result<()> {
+    if owner == user || owner == 0 {
+        return Ok(());
+    }
+    let what = format!(
+        "it belongs to another user of this machine (id {owner}), who could change it after its approval: \
+         copy the project, or become its owner"
+    );
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,5 +255,57 @@ mod tests {
         let error = discover("/nonexistent/folder".as_ref()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
         assert!(error.to_string().starts_with("/nonexistent/folder: "), "{error}");
+    }
+}
+
+#[cfg(all(test, unix))]
+mod reading_tests {
+    use super::*;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use std::fs;
+
+    #[test]
+    fn pipes_and_devices_are_refused_without_waiting() {
+        let pipe = std::env::temp_dir().join(format!("mcp-pipe-{}", std::process::id()));
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let refused = read_file(&pipe, Scope::Project, 10).unwrap_err();
+        fs::remove_file(&pipe).unwrap();
+        assert!(refused.to_string().contains("not a regular file"), "{refused}");
+        for path in ["/dev/zero", "/"] {
+            let refused = read_file(Path::new(path), Scope::User, 10).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::InvalidInput, "{path}");
+        }
+    }
+
+    #[test]
+    fn owner_of_a_projects_file_is_the_user_or_root() {
+        for (owner, user) in [(1000, 1000), (0, 1000), (0, 0)] {
+            assert!(check_owner(owner, user).is_ok(), "{owner} {user}");
+        }
+        for (owner, user) in [(1001, 1000), (1000, 0)] {
+            let error = check_owner(owner, user).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+            assert!(
+                error.to_string().contains(&format!("another user of this machine (id {owner})")),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn projects_file_of_another_user_is_refused() {
+        let path = std::env::temp_dir().join(format!("mcp-owner-{}", std::process::id()));
+        fs::write(&path, "0123456789ab").unwrap();
+        let read = read_file(&path, Scope::Project, 10).unwrap();
+        // Only root can give a file away.
+        let refused = std::os::unix::fs::chown(&path, Some(12_345), None)
+            .map(|()| (read_file(&path, Scope::Project, 10), read_file(&path, Scope::User, 10)));
+        fs::remove_file(&path).unwrap();
+        assert_eq!(read, b"0123456789a", "one byte more than the limit shows that the file is longer");
+        if let Ok((of_project, of_user)) = refused {
+            let error = of_project.unwrap_err();
+            assert!(error.to_string().contains("another user"), "{error}");
+            assert!(of_user.is_ok());
+        }
     }
 }

@@ -11,17 +11,13 @@ use std::time::Duration;
 use futures_lite::future::Boxed;
 use mcp_proto::Instant;
 use mcp_proto::adapter::Repoll;
-use mcp_proto::host::config::{
-    Config, Fingerprint, ItemLists, Scope, ServerEntry, ServerId, ServerSpec, TransportSpec,
-};
+use mcp_proto::host::config::{Config, Fingerprint, Scope, ServerEntry, ServerId, TransportSpec};
 use mcp_proto::host::consent::{Approval, ApprovalRequest};
 use mcp_proto::host::control::{Action, CallId, Event, Failure, FailureKind, Generation, ServerPolicy};
-use mcp_proto::host::tools::{
-    CatalogueSnapshot, Freshness, InvalidGlobError, ItemFilter, ItemKind, PinPolicy, ServerSettings,
-};
+use mcp_proto::host::tools::{CatalogueSnapshot, Freshness, ItemFilter, ItemKind, PinPolicy, ServerSettings};
 
-use super::connection::{Attempt, StderrTail};
-use super::events::{HostEvent, StartSteps};
+use super::connection::{Attempt, filters};
+use super::events::{HostEvent, StartSteps, StderrTail};
 use super::settings::Settings;
 use super::shared::{Connection, FirstPoll, Sent, Shared, State, Stop};
 use super::storage::Loaded;
@@ -266,7 +262,10 @@ impl HostLoop {
             }
         });
         self.save_at = save_at;
-        let Some(unsaved) = unsaved else { return false };
+        let Some(mut unsaved) = unsaved else { return false };
+        if !self.settings.stores_approvals {
+            unsaved.approvals.clear();
+        }
         self.saving = self
             .settings
             .memory
@@ -319,8 +318,10 @@ impl Settings {
             known.is_none_or(|known| known.connection() != entry.connection())
         };
         let entries = config.servers().iter().filter(is_new).cloned().collect();
-        let (memory, shared) = (self.memory.clone()?, shared.clone());
-        Some(Work::Run(Box::pin(async move { Done::Loaded(config, memory.load(shared, entries).await) })))
+        let (memory, shared, approvals) = (self.memory.clone()?, shared.clone(), self.stores_approvals);
+        Some(Work::Run(Box::pin(async move {
+            Done::Loaded(config, memory.load(shared, entries, approvals).await)
+        })))
     }
 
     /// The work of an action. Nothing of it runs before the driver polls it.
@@ -536,10 +537,4 @@ fn server_settings(entry: &ServerEntry) -> ServerSettings {
     let [tools, prompts, resources] =
         filters(entry.spec()).unwrap_or_else(|_| [nothing(), nothing(), nothing()]);
     ServerSettings { tools, prompts, resources, pins }
-}
-
-/// The filters of tools, prompts and resources.
-pub(super) fn filters(spec: &ServerSpec) -> Result<[ItemFilter; 3], InvalidGlobError> {
-    let filter = |lists: &ItemLists| ItemFilter::new(lists.allow.as_deref(), &lists.deny);
-    Ok([filter(&spec.tools)?, filter(&spec.prompts)?, filter(&spec.resources)?])
 }

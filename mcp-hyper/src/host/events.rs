@@ -1,7 +1,7 @@
 //! What a host reports: events, errors of calls, states of servers, and counters.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ use mcp_proto::host::control::{CallOutcome, Failure, Status};
 use mcp_proto::host::tools::{Collision, Freshness, ItemKind, LookupError, PinChange, RejectedItem};
 use mcp_proto::peer::client::{Diagnostic, ServerInfo};
 use mcp_proto::schema::Meta;
+use mcp_smol::StderrLine;
 
 /// An event of a host. No event has a secret in it, unless a server writes one into its standard error, its lists or a
 /// message that a diagnostic quotes.
@@ -409,5 +410,45 @@ impl EventQueue {
             self.diagnostics = self.diagnostics.saturating_sub(1);
         }
         Some(event)
+    }
+}
+
+/// The last lines that a program wrote to its standard error, at most [`Failure::LIMIT`] bytes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct StderrTail(Arc<Mutex<String>>);
+
+impl StderrTail {
+    pub(super) fn push(&self, line: &StderrLine) {
+        let mut text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        text.push_str(&line.text);
+        text.push('\n');
+        // Half as much again may gather before the start is removed.
+        if text.len() > Failure::LIMIT + Failure::LIMIT / 2 {
+            let start = text.ceil_char_boundary(text.len() - Failure::LIMIT);
+            text.drain(..start);
+        }
+    }
+
+    pub(super) fn text(&self) -> String {
+        let text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = text.ceil_char_boundary(text.len().saturating_sub(Failure::LIMIT));
+        text.get(start..).unwrap_or_default().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tail_of_standard_error_keeps_the_last_lines_within_its_limit() {
+        let tail = StderrTail::default();
+        for text in ["é".repeat(3000), "x".repeat(3000), "last".to_owned()] {
+            tail.0.lock().unwrap().push_str(&text);
+            let mut text = tail.0.lock().unwrap();
+            text.push('\n');
+        }
+        let text = tail.text();
+        assert!(text.ends_with("x\nlast\n") && text.len() <= Failure::LIMIT);
     }
 }

@@ -1,7 +1,6 @@
 //! The application's handle to its servers.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::Arc;
 
 use mcp_proto::Instant;
@@ -387,15 +386,11 @@ impl Host {
     /// its errors are for the user.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/prompts#user-interaction-model>
-    pub fn get_prompt_for_model<K, V>(
+    pub fn get_prompt_for_model<K: Into<String>, V: Into<String>>(
         &self,
         name: &str,
         arguments: impl IntoIterator<Item = (K, V)>,
-    ) -> ModelRequest<GetPrompt>
-    where
-        K: Into<String>,
-        V: Into<String>,
-    {
+    ) -> ModelRequest<GetPrompt> {
         self.for_model(name, self.get_prompt(name, arguments))
     }
 
@@ -427,15 +422,11 @@ impl Host {
     }
 
     /// Gets a prompt by its name in the catalogue, filled in with `arguments`.
-    pub fn get_prompt<K, V>(
+    pub fn get_prompt<K: Into<String>, V: Into<String>>(
         &self,
         name: &str,
         arguments: impl IntoIterator<Item = (K, V)>,
-    ) -> HostRequest<GetPrompt>
-    where
-        K: Into<String>,
-        V: Into<String>,
-    {
+    ) -> HostRequest<GetPrompt> {
         let arguments: Map<String> =
             arguments.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         let mut params = GetPromptParams::new("");
@@ -453,27 +444,24 @@ impl Host {
 
     /// Makes a request of any method to the server of this name. No filter of its entry applies to it, and no pin:
     /// [`Catalogue::allows`] tells whether a resource may be read that a template or a link names.
-    pub fn request<M>(&self, server: &str, params: M::Params) -> HostRequest<M>
-    where
-        M: Method<Params: Send + Sync, Result: Send>,
-    {
+    pub fn request<M: Method<Params: Send + Sync, Result: Send>>(
+        &self,
+        server: &str,
+        params: M::Params,
+    ) -> HostRequest<M> {
         let target = self.target(server, None);
         HostRequest::new(self.open.clone(), target, Ok(params), Repeat::IfNotSent, None)
     }
 
     /// A request for an item of the catalogue, to its server, or else to the one that may list the item later. `set` puts
     /// the item's name for the wire into the parameters.
-    fn request_item<M, T>(
+    fn request_item<M: Method<Params: Send + Sync, Result: Send>, T: CatalogueItem>(
         &self,
         name: &str,
         params: Result<M::Params, Error>,
         repeat: impl Fn(Option<&T>) -> Repeat,
         set: fn(&mut M::Params, &T),
-    ) -> HostRequest<M>
-    where
-        M: Method<Params: Send + Sync, Result: Send>,
-        T: CatalogueItem,
-    {
+    ) -> HostRequest<M> {
         let found = self.shared().catalogue(|catalogue| {
             let Entry { server, item, .. } = catalogue.find::<T>(name)?;
             Ok((server.to_owned(), item.key().into(), repeat(Some(item))))
@@ -517,11 +505,11 @@ impl Host {
 }
 
 /// Finds an item again when its call is sent: the name may have become that of another server's item.
-fn lookup<M, T>(name: &str, target: &Result<Target, CallError>, set: fn(&mut M::Params, &T)) -> Lookup<M>
-where
-    M: Method,
-    T: CatalogueItem,
-{
+fn lookup<M: Method, T: CatalogueItem>(
+    name: &str,
+    target: &Result<Target, CallError>,
+    set: fn(&mut M::Params, &T),
+) -> Lookup<M> {
     let name = name.to_owned();
     let server = target.as_ref().ok().map(|target| target.server.clone());
     Box::new(move |catalogue, params| {
@@ -559,11 +547,7 @@ impl Drop for ServerHold {
     }
 }
 
-impl fmt::Debug for ServerHold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ServerHold({})", self.server)
-    }
-}
+debug_fields! { ServerHold { server } }
 
 #[cfg(test)]
 mod tests {

@@ -7,15 +7,15 @@ use futures_lite::future::or;
 use http::Uri;
 use mcp_proto::auth::client::{AuthorizationPage, Event, FinishError, Redirect, TokenStatus};
 use mcp_proto::front::Error;
-use mcp_proto::host::config::{ResolvedHttp, ResolvedSpec, ServerEntry};
+use mcp_proto::host::config::{Answers, ResolvedHttp, ResolvedSpec, ServerEntry};
 use mcp_proto::host::control::Failure;
 
 #[cfg(feature = "seal")]
 use mcp_proto::auth::{Scopes, Sealer};
 
 use super::Host;
-use super::connection::{options_failure, permanent_failure};
 use super::events::HostEvent;
+use super::settings::{options_failure, permanent_failure};
 #[cfg(feature = "seal")]
 use crate::auth::{AuthDriver, SealedLogin};
 use crate::auth::{AuthHandle, Authorization, LoginError, LoopbackRedirects};
@@ -133,7 +133,8 @@ impl Host {
         entry: &Arc<ServerEntry>,
     ) -> Result<(ResolvedHttp, Authorization), HostLoginError> {
         let settings = &self.settings;
-        let resolved = settings.resolve(self.shared(), entry).await.map_err(HostLoginError::NotStarted)?;
+        let resolved = settings.resolve(self.shared(), entry, &mut Answers::new()).await;
+        let resolved = resolved.map_err(HostLoginError::NotStarted)?;
         let ResolvedSpec::Http(server) = resolved else { return Err(HostLoginError::NoAuthorization) };
         let authorization = settings.authorization(entry, &server).ok_or(HostLoginError::NoAuthorization)?;
         if server.client_secret.is_some() && authorization.config.preregistrations.is_empty() {

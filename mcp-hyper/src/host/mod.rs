@@ -95,7 +95,6 @@ mod settings;
 mod shared;
 mod skills;
 mod storage;
-mod tool_calls;
 #[cfg(feature = "tracing")]
 mod trace;
 mod trace_file;
@@ -103,19 +102,18 @@ mod watch;
 mod wire;
 
 pub use calls::HostRequest;
-pub use discovery::{discover, known_files};
+pub use discovery::{discover, known_files, look_up, read_file};
 pub use driver::HostDriver;
 pub use events::{CallEnd, CallError, CallPhase, Counters, HostEvent, ItemCounts, ServerReport, StartSteps};
 pub use handle::{Host, HostTool, ServerHold};
 #[cfg(feature = "auth")]
 pub use login::{HostLoginError, LoginPage};
-pub use model::{ModelMessage, ModelMethod, ModelRequest};
+pub use model::{ModelMessage, ModelMethod, ModelRequest, ToolCall, ToolCallDecision};
 pub use options::HostOptions;
-pub use settings::{look_up, read_file};
+pub use settings::SkillOptions;
 pub use shared::HostEvents;
-pub use skills::{HostSkill, SkillListing, SkillOptions, SkillsForModel};
+pub use skills::{HostSkill, SkillListing, SkillsForModel};
 pub use storage::{FileStorage, SpillFolder, Storage, StorageFuture};
-pub use tool_calls::{ToolCall, ToolCallDecision};
 pub use trace_file::{TraceFile, TracedConnection};
 pub use watch::HostWatch;
 pub use wire::{WireFrame, WireObserver};

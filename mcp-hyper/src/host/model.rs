@@ -1,17 +1,18 @@
-//! Results for a model: of tools, prompts and resources, within the host's limits, and errors as text.
+//! Results for a model, of tools, prompts and resources, within the host's limits, and errors as text; the question before
+//! each call of a tool.
 
-use std::fmt;
-use std::future::IntoFuture;
+use std::future::{Future, IntoFuture};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_lite::future::Boxed;
 use mcp_proto::front::Error;
+use mcp_proto::front::layer::{Layer, LayerFuture, LayerRequest, MessageDirection, Next};
 use mcp_proto::host::control::Repeat;
 use mcp_proto::host::tools::{Conversion, ModelContent, ResultLimits};
 use mcp_proto::schema::{
-    CallTool, CallToolResult, GetPrompt, GetPromptResult, Meta, Method, ProgressParams, ReadResource,
-    ReadResourceResult, Role, TraceContext,
+    CallTool, CallToolParams, CallToolResult, GetPrompt, GetPromptResult, Json, Meta, Method, ProgressParams,
+    ReadResource, ReadResourceResult, Role, TraceContext,
 };
 
 use super::calls::HostRequest;
@@ -166,11 +167,7 @@ impl<M: ModelMethod> IntoFuture for ModelRequest<M> {
     }
 }
 
-impl<M: ModelMethod> fmt::Debug for ModelRequest<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ModelRequest").field("request", &self.request).finish_non_exhaustive()
-    }
-}
+debug_fields! { [M: ModelMethod] ModelRequest<M> { request } }
 
 /// An error as content, within the limits: its text may be as long as a peer likes.
 //= F96 "for a model, failures are marked as text"
@@ -221,4 +218,68 @@ async fn save(settings: &Settings, mut conversions: Vec<(Role, Conversion)>) -> 
         content: conversion.finish(saved.by_ref().take(count)),
     };
     conversions.into_iter().zip(counts).map(finish).collect()
+}
+
+/// A call of a tool that the host is about to make.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ToolCall {
+    /// The name of the server in the configuration.
+    pub server: String,
+    /// The name of the tool, as the server lists it.
+    pub tool: String,
+    /// The arguments: a JSON object, or none.
+    pub arguments: Option<Json>,
+}
+
+/// What becomes of a call: see [`HostOptions::on_tool_call`](super::HostOptions::on_tool_call).
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub enum ToolCallDecision {
+    /// The call is made.
+    Allow,
+    /// The call is not made, for this reason.
+    Deny(String),
+    /// The call is made with these arguments: a JSON object.
+    Edit(Json),
+}
+
+/// The layer that asks.
+pub(super) struct ToolCallLayer(Ask);
+
+type Ask = Arc<dyn Fn(ToolCall) -> Boxed<ToolCallDecision> + Send + Sync>;
+
+impl ToolCallLayer {
+    pub(super) fn new<F: Future<Output = ToolCallDecision> + Send + 'static>(
+        ask: impl Fn(ToolCall) -> F + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(move |call| Box::pin(ask(call))))
+    }
+}
+
+impl Layer for ToolCallLayer {
+    fn request(&self, mut request: LayerRequest, next: Next) -> LayerFuture {
+        if request.method() != CallTool::NAME || request.direction() != MessageDirection::Sent {
+            return next.run(request);
+        }
+        let ask = self.0.clone();
+        Box::pin(async move {
+            let mut params = match request.decode::<CallToolParams>() {
+                Ok(params) => params,
+                Err(error) => return error.into(),
+            };
+            let (server, tool) = (request.server_name().unwrap_or_default().to_owned(), params.name.clone());
+            match ask(ToolCall { server, tool, arguments: params.arguments.clone() }).await {
+                ToolCallDecision::Allow => {}
+                ToolCallDecision::Deny(reason) => return request.deny(reason),
+                ToolCallDecision::Edit(arguments) => {
+                    params.arguments = Some(arguments);
+                    if let Err(error) = request.set_params(&params) {
+                        return error.into();
+                    }
+                }
+            }
+            next.run(request).await
+        })
+    }
 }

@@ -1,16 +1,14 @@
 //! What a host's connections are made with: the values that an entry refers to, and the client of a resolved entry.
 
-use std::env;
-use std::fs::{File, OpenOptions};
 use std::future::Future;
-use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_lite::future::Boxed;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use mcp_proto::Secret;
 #[cfg(feature = "auth")]
 use mcp_proto::auth::{
@@ -20,23 +18,21 @@ use mcp_proto::auth::{
 use mcp_proto::front::layer::Layers;
 use mcp_proto::front::{Client, ClientHandlers, Error, SendHandlers};
 use mcp_proto::host::config::{
-    Answers, ENV_FILE_BYTES, Lookup, PredefinedVariable, ResolveError, ResolveErrorKind, ResolvedHttp,
-    ResolvedSpec, Scope, ServerEntry, TimeoutOverrides, TransportSpec,
+    Answers, Lookup, ResolveError, ResolveErrorKind, ResolvedHttp, ResolvedSpec, Scope, ServerEntry,
+    TimeoutOverrides, TransportSpec,
 };
 #[cfg(feature = "auth")]
 use mcp_proto::host::config::{OauthSpec, Template};
-use mcp_proto::host::consent::ApprovalRequest;
-use mcp_proto::host::control::Failure;
+use mcp_proto::host::consent::{Approval, ApprovalRequest, SkillRequest};
+use mcp_proto::host::control::{Failure, FailureKind};
 use mcp_proto::host::tools::ResultLimits;
 use mcp_proto::peer::client::{ClientConfig, ConnectTimeouts, Keepalive, KnownEra, OnServerEnd};
 use mcp_proto::schema::{ClientCapabilities, Implementation};
-use mcp_smol::{ChildLink, Command, Environment};
+use mcp_smol::{ChildLink, Command, Environment, SpawnError, SpawnErrorKind};
 
-use super::connection::{
-    FreshHeaders, StderrTail, options_failure, permanent_failure, resolution_failure, spawn_failure,
-};
+use super::discovery::look_up;
+use super::events::StderrTail;
 use super::shared::Shared;
-use super::skills::SkillOptions;
 use super::storage::{Memory, SpillFolder};
 use super::trace_file::TraceFile;
 use super::wire::{ObserverOf, WireObserver};
@@ -91,6 +87,8 @@ pub(super) struct Settings {
     /// How skills are used, if they are.
     pub(super) skills: Option<SkillOptions>,
     pub(super) memory: Option<Memory>,
+    /// Whether the memory keeps approvals.
+    pub(super) stores_approvals: bool,
     pub(super) spills: Option<SpillFolder>,
     pub(super) result_limits: ResultLimits,
     /// Whether a model gets the errors of calls as content.
@@ -131,17 +129,9 @@ impl Settings {
 
 impl Settings {
     //= F85 "values are looked up again at each connection"
-    /// Resolves an entry that may start, with fresh values of its variables and secrets.
+    /// Resolves an entry that may start, with fresh values of its variables and secrets: those that are known, and those
+    /// that it looks up and adds.
     pub(super) async fn resolve(
-        &self,
-        shared: &Shared,
-        entry: &Arc<ServerEntry>,
-    ) -> Result<ResolvedSpec, Failure> {
-        self.resolve_with(shared, entry, &mut Answers::new()).await
-    }
-
-    /// The same, with the values that are known; adds those that it looks up.
-    pub(super) async fn resolve_with(
         &self,
         shared: &Shared,
         entry: &Arc<ServerEntry>,
@@ -204,102 +194,6 @@ fn random_key() -> Result<[u8; 16], Failure> {
     let mut key = [0; 16];
     getrandom::fill(&mut key).map_err(|error| permanent_failure(error.to_string()))?;
     Ok(key)
-}
-
-/// Looks a value up as a host does by default: variables in the environment of this process, files of variables on disk.
-/// `None` if it does not exist, or only the user knows it. `project_folder` is that of
-/// [`HostOptions::project_folder`](super::HostOptions::project_folder).
-pub fn look_up(lookup: &Lookup, scope: Scope, project_folder: Option<&Path>) -> Option<Secret> {
-    use PredefinedVariable::{
-        PathSeparator, UserHome, WorkingDirectory, WorkspaceFolder, WorkspaceFolderBasename,
-    };
-    let path = match lookup {
-        Lookup::Variable(name) => return env::var(name).ok().map(Secret::new),
-        Lookup::EnvFile(path) => {
-            let path = project_folder.unwrap_or(Path::new("")).join(path);
-            let content = String::from_utf8(read_file(&path, scope, ENV_FILE_BYTES).ok()?).ok();
-            return content.filter(|text| text.len() <= ENV_FILE_BYTES).map(Secret::new);
-        }
-        Lookup::Predefined(WorkspaceFolder) => project_folder?.into(),
-        Lookup::Predefined(WorkspaceFolderBasename) => project_folder?.file_name()?.into(),
-        Lookup::Predefined(UserHome) => env::home_dir()?,
-        Lookup::Predefined(WorkingDirectory) => env::current_dir().ok()?,
-        Lookup::Predefined(PathSeparator) => std::path::MAIN_SEPARATOR_STR.into(),
-        _ => return None,
-    };
-    path.to_str().map(Secret::new)
-}
-
-/// Reads at most `limit` bytes of a configuration file or a file of variables, and one byte more if it is longer.
-///
-/// Only a regular file is read, so that no pipe and no device blocks the host. On Unix a project's file must belong to
-/// the user or to root: another user of the machine could change it after its approval.
-///
-/// ```no_run
-/// use mcp_hyper::host::read_file;
-/// use mcp_hyper::mcp_proto::host::config::{ConfigFile, PROJECT_FILE_BYTES, Scope, Source};
-///
-/// let path = "/work/app/.mcp.json";
-/// let text = read_file(path.as_ref(), Scope::Project, PROJECT_FILE_BYTES)?;
-/// let file = ConfigFile::parse(Source::project(path), &text);
-/// # Ok::<(), std::io::Error>(())
-/// ```
-///
-/// # Errors
-/// If the file cannot be read, is no regular file, or is a project's and belongs to another user.
-pub fn read_file(path: &Path, scope: Scope, limit: usize) -> io::Result<Vec<u8>> {
-    let file = open(path)?;
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        let what = "it is not a regular file, but a folder, a pipe or a device";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-    }
-    if scope == Scope::Project {
-        check_owner(&metadata)?;
-    }
-    let mut content = Vec::new();
-    file.take(limit as u64 + 1).read_to_end(&mut content)?;
-    Ok(content)
-}
-
-/// Opens a file without waiting for the other end of a pipe.
-#[cfg(unix)]
-fn open(path: &Path) -> io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-
-    use rustix::fs::OFlags;
-
-    let flags = i32::try_from((OFlags::NONBLOCK | OFlags::NOCTTY).bits()).unwrap_or_default();
-    OpenOptions::new().read(true).custom_flags(flags).open(path)
-}
-
-#[cfg(not(unix))]
-fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).open(path)
-}
-
-#[cfg(unix)]
-fn check_owner(metadata: &std::fs::Metadata) -> io::Result<()> {
-    use std::os::unix::fs::MetadataExt as _;
-
-    check_owner_id(metadata.uid(), rustix::process::geteuid().as_raw())
-}
-
-#[cfg(unix)]
-fn check_owner_id(owner: u32, user: u32) -> io::Result<()> {
-    if owner == user || owner == 0 {
-        return Ok(());
-    }
-    let what = format!(
-        "it belongs to another user of this machine (id {owner}), who could change it after its approval: \
-         copy the project, or become its owner"
-    );
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
-}
-
-#[cfg(not(unix))]
-fn check_owner(_: &std::fs::Metadata) -> io::Result<()> {
-    Ok(())
 }
 
 /// The driver of a client of either kind.
@@ -527,54 +421,149 @@ fn registration(oauth: &OauthSpec, secret: Option<Secret>) -> Option<Preregistra
     }
 }
 
-#[cfg(all(test, unix))]
-mod tests {
-    use super::*;
-    use rustix::fs::{CWD, FileType, Mode, mknodat};
-    use std::fs;
+/// The values of one connection, and what looks them up again.
+pub(super) struct FreshHeaders {
+    pub(super) shared: Arc<Shared>,
+    pub(super) settings: Arc<Settings>,
+    pub(super) entry: Arc<ServerEntry>,
+    /// The values with which the connection was made.
+    pub(super) answers: Answers,
+}
 
-    #[test]
-    fn pipes_and_devices_are_refused_without_waiting() {
-        let pipe = std::env::temp_dir().join(format!("mcp-pipe-{}", std::process::id()));
-        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        let refused = read_file(&pipe, Scope::Project, 10).unwrap_err();
-        fs::remove_file(&pipe).unwrap();
-        assert!(refused.to_string().contains("not a regular file"), "{refused}");
-        for path in ["/dev/zero", "/"] {
-            let refused = read_file(Path::new(path), Scope::User, 10).unwrap_err();
-            assert_eq!(refused.kind(), io::ErrorKind::InvalidInput, "{path}");
+impl FreshHeaders {
+    /// Makes a client look the variables of its headers up after status 401, if they have any.
+    pub(super) fn add_to(
+        self,
+        options: ClientOptions<SendHandlers, AnyRuntime>,
+        server: &ResolvedHttp,
+    ) -> ClientOptions<SendHandlers, AnyRuntime> {
+        let variables: Arc<[Lookup]> = self.variables().into();
+        if variables.is_empty() {
+            return options;
         }
+        let mut first = header_map(server);
+        let source = Arc::new(self);
+        options.headers_from(move || {
+            let (first, source, variables) = (first.take(), source.clone(), variables.clone());
+            async move {
+                match first {
+                    Some(headers) => Ok(headers),
+                    None => source.look_up(&variables).await,
+                }
+            }
+        })
     }
 
-    #[test]
-    fn owner_of_a_projects_file_is_the_user_or_root() {
-        for (owner, user) in [(1000, 1000), (0, 1000), (0, 0)] {
-            assert!(check_owner_id(owner, user).is_ok(), "{owner} {user}");
-        }
-        for (owner, user) in [(1001, 1000), (1000, 0)] {
-            let error = check_owner_id(owner, user).unwrap_err();
-            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
-            assert!(
-                error.to_string().contains(&format!("another user of this machine (id {owner})")),
-                "{error}"
-            );
-        }
+    /// The variables in the headers. An input is not among them: only a start asks the user.
+    fn variables(&self) -> Vec<Lookup> {
+        let TransportSpec::Http(http) = &self.entry.spec().transport else { return Vec::new() };
+        let lookups = http.headers.values().flat_map(|value| value.lookups());
+        let variables = lookups.filter(|lookup| matches!(lookup, Lookup::Variable(_)));
+        // A project's file may give a variable its value.
+        variables.filter(|lookup| self.answers.contains(lookup)).cloned().collect()
     }
 
-    #[test]
-    fn projects_file_of_another_user_is_refused() {
-        let path = std::env::temp_dir().join(format!("mcp-owner-{}", std::process::id()));
-        fs::write(&path, "0123456789ab").unwrap();
-        let read = read_file(&path, Scope::Project, 10).unwrap();
-        // Only root can give a file away.
-        let refused = std::os::unix::fs::chown(&path, Some(12_345), None)
-            .map(|()| (read_file(&path, Scope::Project, 10), read_file(&path, Scope::User, 10)));
-        fs::remove_file(&path).unwrap();
-        assert_eq!(read, b"0123456789a", "one byte more than the limit shows that the file is longer");
-        if let Ok((of_project, of_user)) = refused {
-            let error = of_project.unwrap_err();
-            assert!(error.to_string().contains("another user"), "{error}");
-            assert!(of_user.is_ok());
+    async fn look_up(&self, variables: &[Lookup]) -> Result<HeaderMap, String> {
+        let mut answers = self.answers.clone();
+        for variable in variables {
+            let value = self.settings.look_up(self.entry.clone(), variable.clone()).await;
+            answers.insert(variable.clone(), value);
+        }
+        let resolved = self.settings.resolve(&self.shared, &self.entry, &mut answers).await;
+        match resolved.map_err(|failure| failure.reason)? {
+            ResolvedSpec::Http(server) => {
+                header_map(&server).ok_or_else(|| "a header is not valid in HTTP".to_owned())
+            }
+            ResolvedSpec::Stdio(_) => Err("the server is a program".to_owned()),
         }
     }
 }
+
+/// The headers of a server; `None` if one is not valid in HTTP.
+fn header_map(server: &ResolvedHttp) -> Option<HeaderMap> {
+    let convert = |(name, value): (&String, &Secret)| {
+        Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value.expose()).ok()?))
+    };
+    server.headers.iter().map(convert).collect()
+}
+
+// Why a connection ended, and whether another attempt may help.
+
+/// The failure of a program that could not be started. Its arguments may be secrets that were looked up.
+pub(super) fn spawn_failure(error: &SpawnError) -> Failure {
+    // All other reasons stay until the user acts.
+    let kind = match error.kind() {
+        SpawnErrorKind::System => FailureKind::Transient,
+        _ => FailureKind::Permanent,
+    };
+    Failure::new(kind, error.without_arguments().to_string())
+}
+
+/// The failure of options that are wrong.
+pub(super) fn options_failure(error: &crate::ConnectError) -> Failure {
+    let kind = match error {
+        crate::ConnectError::Runtime(_) | crate::ConnectError::NoEntropy => FailureKind::Transient,
+        _ => FailureKind::Permanent,
+    };
+    Failure::new(kind, error.to_string())
+}
+
+pub(super) fn resolution_failure(error: &ResolveError) -> Failure {
+    permanent_failure(error.to_string())
+}
+
+pub(super) fn permanent_failure(reason: impl Into<String>) -> Failure {
+    Failure::new(FailureKind::Permanent, reason)
+}
+
+pub(super) type AskSkill = Arc<dyn Fn(SkillRequest) -> Boxed<Option<Approval>> + Send + Sync>;
+
+/// How a host uses the skills of its servers: see [`HostOptions::skills`](super::HostOptions::skills).
+///
+/// ```
+/// use mcp_hyper::host::{HostOptions, SkillOptions};
+///
+/// let skills = SkillOptions::new().on_request(|request| async move {
+///     println!("{request}");
+///     // Once the user has read all of it and agrees:
+///     Some(request.approve())
+/// });
+/// let options = HostOptions::new("my-agent", "1.0.0").skills(skills);
+/// ```
+#[derive(Clone, Default)]
+#[must_use = "options do nothing until they are given to a host"]
+pub struct SkillOptions {
+    pub(super) ask: Option<AskSkill>,
+    pub(super) allows_dynamic: bool,
+}
+
+impl SkillOptions {
+    /// Skills are loaded only with approvals that the host has, and none that is dynamic.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Asks the user whether a skill may be loaded, when a model first does, and again when its content has changed. Show the
+    /// whole [`SkillRequest`], and return the approval if the user agreed:
+    /// [`approve`](SkillRequest::approve), or [`approve_with_tools`](SkillRequest::approve_with_tools) if the user also agreed
+    /// to the tools that the skill asks for.
+    ///
+    /// The future runs in the task that loads the skill. Others that load the same skill meanwhile wait for its answer, so that
+    /// it must not load the skill itself: [`Client::read_skill_file`] reads the files that the user wants to see.
+    pub fn on_request<F: Future<Output = Option<Approval>> + Send + 'static>(
+        mut self,
+        ask: impl Fn(SkillRequest) -> F + Send + Sync + 'static,
+    ) -> Self {
+        self.ask = Some(Arc::new(move |request| Box::pin(ask(request))));
+        self
+    }
+
+    /// Allows skills whose content is dynamic: nothing of it can be verified, and each read may return something else than
+    /// the one before. An approval of such a skill is not stored. Default: they are refused.
+    pub fn allow_dynamic(mut self) -> Self {
+        self.allows_dynamic = true;
+        self
+    }
+}
+
+debug_fields! { SkillOptions { allows_dynamic } }

@@ -25,9 +25,9 @@ use mcp_proto::host::tools::{Catalogue, Freshness, ItemKind, UpdateReport};
 use mcp_proto::peer::client::KnownEra;
 use mcp_proto::schema::Meta;
 
-use super::connection::StderrTail;
 use super::events::{
     CallEnd, CallError, CallPhase, Counters, EventQueue, HostEvent, ItemCounts, ServerReport, StartSteps,
+    StderrTail,
 };
 #[cfg(feature = "tracing")]
 use super::skills::SkillQuestion;

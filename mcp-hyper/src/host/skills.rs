@@ -1,15 +1,14 @@
 //! Skills of a host's servers: listed on demand, approved by the user, verified at each read.
 
 use std::collections::HashMap;
-use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures_lite::future::{Boxed, or};
+use futures_lite::future::or;
 use futures_util::future::join_all;
 use mcp_proto::front::{Client, Error, ListError};
 use mcp_proto::host::config::ServerEntry;
-use mcp_proto::host::consent::{Approval, SkillPermit, SkillRequest};
+use mcp_proto::host::consent::{SkillPermit, SkillRequest};
 use mcp_proto::host::control::Repeat;
 use mcp_proto::host::skills::{
     SkillCallError, SkillCatalogue, SkillEntry, SkillRead, SkillTarget, SkillTool,
@@ -29,62 +28,11 @@ use serde::{Deserialize, Serialize};
 use super::Host;
 use super::events::{CallError, HostEvent};
 use super::model;
+use super::settings::SkillOptions;
 use super::shared::State;
 
 /// How many bytes of a server's listing are read: some 20,000 files.
 const LIST_BYTES: usize = 4 * 1024 * 1024;
-
-pub(super) type AskSkill = Arc<dyn Fn(SkillRequest) -> Boxed<Option<Approval>> + Send + Sync>;
-
-/// How a host uses the skills of its servers: see [`HostOptions::skills`](super::HostOptions::skills).
-///
-/// ```
-/// use mcp_hyper::host::{HostOptions, SkillOptions};
-///
-/// let skills = SkillOptions::new().on_request(|request| async move {
-///     println!("{request}");
-///     // Once the user has read all of it and agrees:
-///     Some(request.approve())
-/// });
-/// let options = HostOptions::new("my-agent", "1.0.0").skills(skills);
-/// ```
-#[derive(Clone, Default)]
-#[must_use = "options do nothing until they are given to a host"]
-pub struct SkillOptions {
-    pub(super) ask: Option<AskSkill>,
-    pub(super) allows_dynamic: bool,
-}
-
-impl SkillOptions {
-    /// Skills are loaded only with approvals that the host has, and none that is dynamic.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Asks the user whether a skill may be loaded, when a model first does, and again when its content has changed. Show the
-    /// whole [`SkillRequest`], and return the approval if the user agreed:
-    /// [`approve`](SkillRequest::approve), or [`approve_with_tools`](SkillRequest::approve_with_tools) if the user also agreed
-    /// to the tools that the skill asks for.
-    ///
-    /// The future runs in the task that loads the skill. Others that load the same skill meanwhile wait for its answer, so that
-    /// it must not load the skill itself: [`Client::read_skill_file`] reads the files that the user wants to see.
-    pub fn on_request<F>(mut self, ask: impl Fn(SkillRequest) -> F + Send + Sync + 'static) -> Self
-    where
-        F: Future<Output = Option<Approval>> + Send + 'static,
-    {
-        self.ask = Some(Arc::new(move |request| Box::pin(ask(request))));
-        self
-    }
-
-    /// Allows skills whose content is dynamic: nothing of it can be verified, and each read may return something else than
-    /// the one before. An approval of such a skill is not stored. Default: they are refused.
-    pub fn allow_dynamic(mut self) -> Self {
-        self.allows_dynamic = true;
-        self
-    }
-}
-
-debug_fields! { SkillOptions { allows_dynamic } }
 
 /// A skill of a server, under its name for a model.
 #[derive(Clone, Debug)]

@@ -383,12 +383,20 @@ fn approval_name(server: ServerId) -> String {
 
 impl Memory {
     /// Reads the stored values of these servers.
-    pub(super) async fn load(self, shared: Arc<Shared>, entries: Vec<Arc<ServerEntry>>) -> Loaded {
+    pub(super) async fn load(
+        self,
+        shared: Arc<Shared>,
+        entries: Vec<Arc<ServerEntry>>,
+        has_approvals: bool,
+    ) -> Loaded {
         let now = shared.clock.unix_time();
         let storage = &*self.0;
         let reads = join_all(entries.iter().map(|entry| async move {
             let record = storage.get(&server_name(entry.id())).await;
-            let approval = storage.get(&approval_name(entry.id())).await;
+            let approval = match has_approvals {
+                true => storage.get(&approval_name(entry.id())).await,
+                false => Ok(None),
+            };
             (entry, record, approval)
         }))
         .await;

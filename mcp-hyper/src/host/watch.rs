@@ -212,8 +212,4 @@ impl Stream for HostWatch {
     }
 }
 
-impl std::fmt::Debug for HostWatch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HostWatch").field("server", &self.hold.server()).finish_non_exhaustive()
-    }
-}
+debug_fields! { HostWatch(self) { server = self.hold.server() } }

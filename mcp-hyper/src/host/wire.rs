@@ -23,8 +23,8 @@ const MAX_BODIES: usize = 256;
 
 /// A frame of a connection, in the order of the wire: see [`HostOptions::on_wire`](super::HostOptions::on_wire).
 ///
-/// `Display` writes a line for a log: `→` marks what was sent and `←` what was received. Texts of peers are not escaped in
-/// it: pass it through [`SafeText`](mcp_proto::consent::SafeText) before a terminal shows it.
+/// `Display` writes a line for a log: `→` marks what was sent and `←` what was received. Texts of peers are not escaped
+/// in it: pass it through [`SafeText`](mcp_proto::consent::SafeText) before a terminal shows it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum WireFrame<'a> {
@@ -148,16 +148,12 @@ impl WireObserver {
         }
     }
 
-    /// Sets what hides the secrets. A host adds those that it knows.
-    pub fn redactor(mut self, redactor: Redactor) -> Self {
-        self.redactor = Some(redactor);
-        self
-    }
+    setters! {
+        /// Sets what hides the secrets. A host adds those that it knows.
+        pub fn redactor(self, redactor: Redactor) { self.redactor = Some(redactor) }
 
-    /// Hides nothing: tokens and passwords are in the frames then.
-    pub fn unredacted(mut self) -> Self {
-        self.redactor = None;
-        self
+        /// Hides nothing: tokens and passwords are in the frames then.
+        pub fn unredacted(self) { self.redactor = None }
     }
 
     /// Hides the secrets of a connection: typed passwords, and values with secret names.

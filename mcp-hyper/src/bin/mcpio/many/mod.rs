@@ -7,7 +7,7 @@ mod config;
 pub(crate) mod import;
 mod keyboard;
 pub(crate) mod servers;
-mod watch;
+pub(crate) mod watch;
 
 use std::collections::BTreeMap;
 use std::env;
@@ -15,8 +15,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use mcp_hyper::host::{
-    CallError, FileStorage, Host, HostEvent, HostLoginError, HostOptions, LoginPage, ServerReport, Storage,
-    StorageFuture,
+    CallError, FileStorage, Host, HostEvent, HostLoginError, HostOptions, LoginPage, ServerReport,
+    Storage as _,
 };
 use mcp_proto::Secret;
 use mcp_proto::host::config::{
@@ -109,10 +109,6 @@ impl Session<'_> {
                 }
             }
         });
-        let driver = smol::spawn(async {
-            // The host's end is the same either way.
-            let _ = driver.await;
-        });
         let result = error::run_until_signal(work(&host), host.close(), driver, None).await;
         drop(host);
         messages.await;
@@ -137,7 +133,8 @@ impl Session<'_> {
         let mut host = HostOptions::new("mcpio", env!("CARGO_PKG_VERSION"))
             .config(config)
             .approvals(approvals)
-            .storage(HostStorage(storage))
+            .storage(storage)
+            .stores_approvals(false)
             .timeouts(timeouts(common)?)
             .project_folder(&self.folder)
             .lookups(look_up)
@@ -303,30 +300,6 @@ async fn wake_idle(host: &Host) {
         }
     }
     host.ready().await;
-}
-
-/// The storage of a host, without approvals: [`change_approvals`] stores them, and one that is revoked must not be in a
-/// second place.
-struct HostStorage(FileStorage);
-
-impl HostStorage {
-    fn is_kept(name: &str) -> bool {
-        !name.starts_with("approval-")
-    }
-}
-
-impl Storage for HostStorage {
-    fn get<'a>(&'a self, name: &'a str) -> StorageFuture<'a, Option<Vec<u8>>> {
-        if Self::is_kept(name) { self.0.get(name) } else { Box::pin(async { Ok(None) }) }
-    }
-
-    fn put<'a>(&'a self, name: &'a str, value: Vec<u8>) -> StorageFuture<'a, ()> {
-        if Self::is_kept(name) { self.0.put(name, value) } else { Box::pin(async { Ok(()) }) }
-    }
-
-    fn remove<'a>(&'a self, name: &'a str) -> StorageFuture<'a, ()> {
-        self.0.remove(name)
-    }
 }
 
 /// The name of the value with the approvals.

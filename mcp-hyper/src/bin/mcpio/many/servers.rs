@@ -1,4 +1,4 @@
-//! `mcpio servers`: which servers work.
+//! The rows of `mcpio servers`, which say what works, and `mcpio doctor`.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use smol::future::poll_once;
 
 use super::config::{Finding, FindingKind, check_files};
-use super::watch::follow;
 use super::{Session, wake_idle};
 use crate::error::{CommandError, Result};
 use crate::many;
@@ -22,29 +21,6 @@ use crate::terminal::{BAD, GOOD, NAME, QUIET, Screen, Text, styled, styled_block
 
 /// A narrower terminal has no columns for times.
 const WIDE: usize = 70;
-
-/// Starts all servers and shows them: once, or until a signal.
-pub(crate) async fn servers(
-    options: &ConfigOptions,
-    common: &CommonOptions,
-    watch: bool,
-    screen: &mut Screen,
-) -> Result {
-    let session = Session { reports_events: watch && !common.trace, ..Session::open(options, common)? };
-    session.print_files()?;
-    session
-        .run(session.config.clone(), async |host| {
-            if watch {
-                return follow(host, &session, screen).await;
-            }
-            host.ready().await;
-            let rows = session.rows(host);
-            let servers: Vec<Value> = rows.iter().map(|row| row.as_json(false)).collect();
-            show::result(screen, &json!({ "servers": servers }), |screen| table(&rows).print(screen))?;
-            connected(&rows)
-        })
-        .await
-}
 
 /// A row of the table of servers.
 pub(super) struct Row {
@@ -175,7 +151,7 @@ fn short(time: Duration) -> String {
     }
 }
 
-fn table(rows: &[Row]) -> Table {
+pub(super) fn table(rows: &[Row]) -> Table {
     let mut table = Table::new(&["server", "status", "tools", "start", "reason"]);
     for row in rows {
         let start = row.report.start_time.map(short).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `mcpio servers --watch`: a table of servers that follows their changes, and the actions of the user.
+//! `mcpio servers`: the table of servers; with `--watch`, it follows their changes and takes the actions of the user.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,26 +8,51 @@ use std::time::Duration;
 
 use mcp_hyper::host::{Host, HostEvent, HostEvents, LoginPage};
 use mcp_proto::host::config::{Changes, Config, Scope, ServerEntry, ServerId};
-use serde_json::json;
+use serde_json::{Value, json};
 use smol::Timer;
 use smol::future::{or, pending};
 use smol::stream::StreamExt as _;
 
 use super::config::stamps;
 use super::keyboard::{Action, Keyboard, Typed, words};
-use super::servers::{Row, details, json_of, live_table, print_row};
+use super::servers::{Row, connected, details, json_of, live_table, print_row, table};
 use super::{Session, approve};
 use crate::error::Result;
 use crate::login::show_page;
 use crate::many;
+use crate::options::{CommonOptions, ConfigOptions};
 use crate::server_requests::is_person_present;
+use crate::show;
 use crate::terminal::{LiveArea, QUIET, Screen, Text, styled, wrap};
 
 /// How often the table is drawn again, and changes of files are looked for.
 const TICK: Duration = Duration::from_secs(1);
 
+/// Starts all servers and shows them: once, or until a signal.
+pub(crate) async fn servers(
+    options: &ConfigOptions,
+    common: &CommonOptions,
+    watch: bool,
+    screen: &mut Screen,
+) -> Result {
+    let session = Session { reports_events: watch && !common.trace, ..Session::open(options, common)? };
+    session.print_files()?;
+    session
+        .run(session.config.clone(), async |host| {
+            if watch {
+                return follow(host, &session, screen).await;
+            }
+            host.ready().await;
+            let rows = session.rows(host);
+            let servers: Vec<Value> = rows.iter().map(|row| row.as_json(false)).collect();
+            show::result(screen, &json!({ "servers": servers }), |screen| table(&rows).print(screen))?;
+            connected(&rows)
+        })
+        .await
+}
+
 /// Shows the servers and what changes, and does what the user types, until the user ends it or the host is closed.
-pub(super) async fn follow(host: &Host, session: &Session<'_>, screen: &mut Screen) -> Result {
+async fn follow(host: &Host, session: &Session<'_>, screen: &mut Screen) -> Result {
     // The lines of the trace would be replaced.
     let is_live = screen.can_erase() && !screen.is_json() && !session.common.trace;
     let mut view = View {
