@@ -11,19 +11,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Options of a file that only its owner can access.
-#[cfg(unix)]
 pub(crate) fn private_file() -> OpenOptions {
-    use std::os::unix::fs::OpenOptionsExt as _;
-
     let mut options = File::options();
     //= C12.24 "Secure token storage"
-    options.write(true).mode(0o600);
-    options
-}
-
-#[cfg(not(unix))]
-pub(crate) fn private_file() -> OpenOptions {
-    let mut options = File::options();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.write(true);
     options
 }

@@ -1,6 +1,5 @@
 //! The runtime's clock and timers, and pauses that grow.
 
-use std::fmt;
 use std::future::pending;
 use std::io;
 use std::pin::Pin;
@@ -106,11 +105,7 @@ impl Alarm {
     }
 }
 
-impl fmt::Debug for Alarm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Alarm").field("at", &self.at).finish()
-    }
-}
+debug_fields! { Alarm { at } }
 
 /// The pauses before pieces of work that a server can demand at will, such as reading its lists again.
 ///

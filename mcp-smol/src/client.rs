@@ -78,11 +78,10 @@ pub fn connect(command: Command) -> (Client, ClientDriver<ChildLink>) {
 /// })
 /// # }
 /// ```
-pub fn connect_stream<R, W>(reader: R, writer: W) -> (Client, ClientDriver<StreamLink<R, W>>)
-where
-    R: AsyncRead + Unpin,
-    W: AsyncWrite + Unpin,
-{
+pub fn connect_stream<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
+    reader: R,
+    writer: W,
+) -> (Client, ClientDriver<StreamLink<R, W>>) {
     ClientOptions::default().connect_stream(reader, writer)
 }
 
@@ -423,11 +422,11 @@ impl<H: HandlerMode> ClientOptions<H> {
     }
 
     /// Talks to a server over a stream that is already open; see [`connect_stream`](crate::connect_stream).
-    pub fn connect_stream<R, W>(self, reader: R, writer: W) -> (Client, ClientDriver<StreamLink<R, W>, H>)
-    where
-        R: AsyncRead + Unpin,
-        W: AsyncWrite + Unpin,
-    {
+    pub fn connect_stream<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
+        self,
+        reader: R,
+        writer: W,
+    ) -> (Client, ClientDriver<StreamLink<R, W>, H>) {
         ClientDriver::start(self, StreamLink::new(reader, writer))
     }
 }

@@ -69,10 +69,9 @@ impl Command {
         }
     }
 
-    /// Adds an argument. It is passed as it is: no shell interprets it.
-    pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
-        self.args.push(arg.as_ref().to_owned());
-        self
+    setters! {
+        /// Adds an argument. It is passed as it is: no shell interprets it.
+        pub fn arg(self, arg: impl AsRef<OsStr>) { self.args.push(arg.as_ref().to_owned()) }
     }
 
     /// Adds arguments.
@@ -81,10 +80,11 @@ impl Command {
         self
     }
 
-    /// Sets a variable in addition to those that [`environment`](Self::environment) passes on.
-    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
-        self.env.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
-        self
+    setters! {
+        /// Sets a variable in addition to those that [`environment`](Self::environment) passes on.
+        pub fn env(self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) {
+            self.env.push((name.as_ref().to_owned(), value.as_ref().to_owned()))
+        }
     }
 
     /// Sets variables in addition to those that [`environment`](Self::environment) passes on.
@@ -203,19 +203,19 @@ debug_fields! { Command(self) {
 } }
 
 //= K10 "The environment is an allow list by default, and the whole by choice"
-/// Variables of this process's environment that a child inherits, before [`Command::env`](crate::Command::env) adds to it.
+/// Variables of this process's environment that a child inherits, before [`Command::env`](crate::Command::env) adds to
+/// it.
 ///
 /// A server is a third party's program. Passing on every variable would pass on every exported token and key, and
-/// variables meant for another program (`PYTHONHOME`, `NODE_PATH`) could break it. So the default is a list of
-/// the variables that programs need to run at all.
+/// variables meant for another program (`PYTHONHOME`, `NODE_PATH`) could break it. So the default is a list of the
+/// variables that programs need to run at all.
 ///
-/// On Unix these are `HOME`, `LANG`, `LANGUAGE`, everything that begins with `LC_`, `LOGNAME`, `PATH`,
-/// `SHELL`, `TERM`, `TMPDIR`, `TZ`, `USER`, the base directories `XDG_CACHE_HOME`, `XDG_CONFIG_HOME`,
-/// `XDG_DATA_HOME`, `XDG_RUNTIME_DIR` and `XDG_STATE_HOME`, and `__CF_USER_TEXT_ENCODING` of macOS. On
-/// Windows they are `APPDATA`, `COMSPEC`, `HOMEDRIVE`, `HOMEPATH`, `LOCALAPPDATA`, `PATH`, `PATHEXT`,
-/// `PROCESSOR_ARCHITECTURE`, `PROGRAMDATA`, `PROGRAMFILES`, `PROGRAMFILES(X86)`, `SYSTEMDRIVE`, `SYSTEMROOT`,
-/// `TEMP`, `TMP`, `USERDOMAIN`, `USERNAME`, `USERPROFILE` and `WINDIR`. A variable whose value begins with
-/// `()` is an exported shell function and is left out.
+/// On Unix these are `HOME`, `LANG`, `LANGUAGE`, everything that begins with `LC_`, `LOGNAME`, `PATH`, `SHELL`, `TERM`,
+/// `TMPDIR`, `TZ`, `USER`, the base directories `XDG_CACHE_HOME`, `XDG_CONFIG_HOME`, `XDG_DATA_HOME`, `XDG_RUNTIME_DIR`
+/// and `XDG_STATE_HOME`, and `__CF_USER_TEXT_ENCODING` of macOS. On Windows they are `APPDATA`, `COMSPEC`, `HOMEDRIVE`,
+/// `HOMEPATH`, `LOCALAPPDATA`, `PATH`, `PATHEXT`, `PROCESSOR_ARCHITECTURE`, `PROGRAMDATA`, `PROGRAMFILES`,
+/// `PROGRAMFILES(X86)`, `SYSTEMDRIVE`, `SYSTEMROOT`, `TEMP`, `TMP`, `USERDOMAIN`, `USERNAME`, `USERPROFILE` and
+/// `WINDIR`. A variable whose value begins with `()` is an exported shell function and is left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Environment {

@@ -3,7 +3,6 @@
 mod own_thread;
 
 use std::any::Any;
-use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -51,7 +50,8 @@ pub use own_thread::{StdioServer, run_stdio};
 /// A program that does nothing else can do without an executor and its reactor: [`run_stdio`] needs half of the time.
 ///
 /// Only messages reach standard output, even if other code prints; see [`stdio`](crate::stdio()). When the input ends,
-/// handlers have [`ServerConfig::close_timeout`](mcp_proto::peer::server::ServerConfig::close_timeout) to finish, and their answers are written before this returns.
+/// handlers have [`ServerConfig::close_timeout`](mcp_proto::peer::server::ServerConfig::close_timeout) to finish, and
+/// their answers are written before this returns.
 ///
 /// # Errors
 ///
@@ -78,20 +78,19 @@ pub async fn serve_stdio<H: HandlerMode>(router: impl Into<ServedRouter<H>>) -> 
 /// })
 /// # }
 /// ```
-pub fn serve<H, R, W>(router: impl Into<ServedRouter<H>>, reader: R, writer: W) -> ServerDriver<R, W, H>
-where
-    H: HandlerMode,
-    R: AsyncRead + Unpin,
-    W: AsyncWrite + Unpin,
-{
+pub fn serve<H: HandlerMode, R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
+    router: impl Into<ServedRouter<H>>,
+    reader: R,
+    writer: W,
+) -> ServerDriver<R, W, H> {
     ServerOptions::new(router).stream(reader, writer).1
 }
 
 /// The future that moves a server's messages, fires its timers and runs its handlers.
 ///
 /// Spawn it on any executor, or await it; nothing happens otherwise. It is `Send` unless the router's handlers are
-/// [`LocalHandlers`](mcp_proto::front::LocalHandlers). When the client has ended its side, or the [`ServerHandle`] has closed the
-/// connection, it answers the requests in flight, closes its writer and ends.
+/// [`LocalHandlers`](mcp_proto::front::LocalHandlers). When the client has ended its side, or the [`ServerHandle`] has
+/// closed the connection, it answers the requests in flight, closes its writer and ends.
 ///
 /// # Errors
 ///
@@ -106,7 +105,8 @@ where
 /// While more than [`Limits::queued_bytes`](mcp_proto::Limits::queued_bytes) of answers are unread, no further handler
 /// runs and further requests are held. Once those fill [`Limits::message_bytes`](mcp_proto::Limits::message_bytes), the
 /// driver stops reading from the client. Responses and cancellations up to that point are handled. If the client reads
-/// nothing at all for [`ServerConfig::write_timeout`](mcp_proto::peer::server::ServerConfig::write_timeout), the driver ends the connection.
+/// nothing at all for [`ServerConfig::write_timeout`](mcp_proto::peer::server::ServerConfig::write_timeout), the driver
+/// ends the connection.
 #[must_use = "no request is answered until the driver is polled: await it, or spawn it on an executor"]
 pub struct ServerDriver<R, W, H: HandlerMode = SendHandlers> {
     connection: Connection<R, W, H>,
@@ -187,8 +187,8 @@ impl<H: HandlerMode> ServerOptions<H> {
         /// Changes the configuration.
         pub fn configure(self, change: impl FnOnce(&mut ServerConfig)) { change(&mut self.config) }
 
-        /// Sets the principal on whose behalf the client acts, as identified by the code that accepted the connection: the
-        /// user at the other end of a Unix socket, for example. Handlers can read it, and the server refuses one
+        /// Sets the principal on whose behalf the client acts, as identified by the code that accepted the connection:
+        /// the user at the other end of a Unix socket, for example. Handlers can read it, and the server refuses one
         /// principal's tasks and states to all others.
         pub fn principal(self, principal: Principal) { self.principal = Some(principal) }
     }
@@ -219,10 +219,10 @@ impl<H: HandlerMode> ServerOptions<H> {
         self
     }
 
-    /// Sets the runtime of the driver's timers, and of standard input and output. Default: [`RuntimeKind::default`].
-    pub fn runtime(mut self, runtime: RuntimeKind) -> Self {
-        self.runtime = runtime;
-        self
+    setters! {
+        /// Sets the runtime of the driver's timers, and of standard input and output. Default:
+        /// [`RuntimeKind::default`].
+        pub fn runtime(self, runtime: RuntimeKind) { self.runtime = runtime }
     }
 
     /// Serves this process's standard input and output, which it [takes](crate::stdio()).
@@ -257,20 +257,16 @@ impl<H: HandlerMode> ServerOptions<H> {
     }
 
     /// Serves one client over a stream.
-    pub fn stream<R, W>(self, reader: R, writer: W) -> (ServerHandle, ServerDriver<R, W, H>)
-    where
-        R: AsyncRead + Unpin,
-        W: AsyncWrite + Unpin,
-    {
+    pub fn stream<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
+        self,
+        reader: R,
+        writer: W,
+    ) -> (ServerHandle, ServerDriver<R, W, H>) {
         ServerDriver::start(self, reader, writer)
     }
 }
 
-impl<H: HandlerMode> fmt::Debug for ServerOptions<H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerOptions").field("router", &self.router).field("config", &self.config).finish()
-    }
-}
+debug_fields! { [H: HandlerMode] ServerOptions<H> { router, config } }
 
 /// Rounds per poll before the driver yields to other tasks. Each round reads at most one block of 64 KiB.
 const ROUNDS: usize = 4;

@@ -162,12 +162,8 @@ impl Watch {
 }
 
 impl AsyncRead for Watch {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut [u8],
-    ) -> Poll<io::Result<usize>> {
-        self.poll_with(cx, buffer.len(), |fd| rustix::io::read(fd, &mut *buffer))
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.poll_with(cx, buf.len(), |fd| rustix::io::read(fd, &mut *buf))
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::convert::Infallible;
 use std::future::{pending, poll_fn, ready};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker, ready as ready_or_pending};
 use std::time::Duration;
-use std::{fmt, io};
 
 use bytes::Bytes;
 use futures_lite::future::{Boxed, or};
@@ -517,11 +517,7 @@ impl RedirectListener {
     }
 }
 
-impl fmt::Debug for LoopbackRedirects {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LoopbackRedirects").field("address", &self.address).finish()
-    }
-}
+debug_fields! { LoopbackRedirects { address } }
 
 async fn serve_connection(stream: Box<dyn Stream>, shared: Arc<SharedAuth>) {
     let timers = shared.clock.timers().clone();

@@ -98,6 +98,10 @@ impl Authorization {
         /// Sets the account, where one store has tokens of several accounts at one server: the key is then the server's
         /// URL, `#` and the account. Default: none.
         pub fn account(self, account: impl Into<String>) { self.account = Some(account.into()) }
+
+        /// Sets the function that receives every event, above all the [page](Event::NeedsAuthorization) for the user's
+        /// consent. The driver calls `tell`; it must return quickly.
+        pub fn on_event(self, tell: impl FnMut(&Event) + Send + 'static) { self.on_event = Some(Box::new(tell)) }
     }
 
     /// Whether the server at this URL gets tokens without a page for the user: `None` if the store cannot tell, or the
@@ -111,13 +115,6 @@ impl Authorization {
             Ok(_) if matches!(self.config.grant, Grant::AuthorizationCode) => Some(false),
             Ok(_) | Err(_) => None,
         }
-    }
-
-    /// Sets the function that receives every event, above all the [page](Event::NeedsAuthorization) for the user's
-    /// consent. The driver calls `tell`; it must return quickly.
-    pub fn on_event(mut self, tell: impl FnMut(&Event) + Send + 'static) -> Self {
-        self.on_event = Some(Box::new(tell));
-        self
     }
 
     /// Receives redirects from login pages on this listener, while a page is open. Without it the application calls
@@ -134,10 +131,10 @@ impl Authorization {
     }
 
     /// Obtains assertions from the host, for the grants that need them. An error's text is shown to the user.
-    pub fn assertions<F>(mut self, mut ask: impl FnMut(AssertionRequest) -> F + Send + 'static) -> Self
-    where
-        F: Future<Output = Result<Secret, String>> + Send + 'static,
-    {
+    pub fn assertions<F: Future<Output = Result<Secret, String>> + Send + 'static>(
+        mut self,
+        mut ask: impl FnMut(AssertionRequest) -> F + Send + 'static,
+    ) -> Self {
         self.assert = Some(Box::new(move |request| Box::pin(ask(request))));
         self
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use mcp_proto::transport::http::ExchangeId;
 use mcp_proto::transport::http::client::{AuthorizationRequired, HttpRequest};
 use mcp_proto::{HumanDuration, Instant};
 
-use super::headers::reserved_header;
+use super::headers::{SourcedHeaders, reserved_header};
 #[cfg(feature = "auth")]
 use crate::auth;
 use crate::time::RuntimeClock;
@@ -98,9 +98,6 @@ impl Authorizer {
 
 /// Asks an application for headers. An error's text is shown to the user.
 pub(super) type AskHeaders = Box<dyn FnMut() -> Boxed<Result<HeaderMap, String>> + Send>;
-
-/// The present headers of a source, which the transport adds to each request. Absent before the source was asked.
-pub(super) type SourcedHeaders = Arc<Mutex<Option<HeaderMap>>>;
 
 /// A source that is being asked.
 struct AskedSource {
@@ -282,6 +279,7 @@ mod tests {
     use http::HeaderValue;
     use mcp_proto::transport::http::Verb;
     use std::future::{pending, ready};
+    use std::sync::Mutex;
     use std::task::Waker;
 
     fn source(ask: impl FnMut() -> Boxed<Result<HeaderMap, String>> + Send + 'static) -> HeaderSource {

@@ -1,15 +1,13 @@
 //! Methods and headers of requests, with those that the application adds.
 
 use std::fmt;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 use mcp_proto::redact::{is_secret_header, url_without_secrets};
 use mcp_proto::rpc::Text;
 use mcp_proto::transport::http::{ExchangeEnd, ExchangeId, Verb, header as fields};
-
-use super::credentials::SourcedHeaders;
 
 /// Headers that HTTP or the protocol sets itself, besides all those that begin with `mcp-` or `proxy-`.
 const RESERVED: &[HeaderName] = &[
@@ -91,6 +89,9 @@ impl fmt::Display for HeaderError {
 }
 
 impl std::error::Error for HeaderError {}
+
+/// The present headers of a source, which the transport adds to each request. Absent before the source was asked.
+pub(super) type SourcedHeaders = Arc<Mutex<Option<HeaderMap>>>;
 
 /// Adds headers to those of a request.
 type Refresh = Box<dyn FnMut(&mut HeaderMap) + Send>;
@@ -281,33 +282,20 @@ pub enum WireEvent<'a> {
 impl fmt::Debug for WireEvent<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Request { exchange, method, url, headers, body } => f
-                .debug_struct("Request")
-                .field("exchange", exchange)
-                .field("method", method)
-                .field("url", &url_without_secrets(url))
-                .field("headers", headers)
-                .field("body_bytes", &body.len())
-                .finish(),
-            Self::Head { exchange, status, headers } => f
-                .debug_struct("Head")
-                .field("exchange", exchange)
-                .field("status", status)
-                .field("headers", headers)
-                .finish(),
-            Self::Body { exchange, bytes } => {
-                f.debug_struct("Body").field("exchange", exchange).field("bytes", &bytes.len()).finish()
+            Self::Request { exchange, method, url, headers, body } => {
+                let (url, bytes) = (url_without_secrets(url), body.len());
+                write!(f, "Request({exchange:?}, {method} {url}, {headers:?}, {bytes} bytes)")
             }
+            Self::Head { exchange, status, headers } => {
+                write!(f, "Head({exchange:?}, {status}, {headers:?})")
+            }
+            Self::Body { exchange, bytes } => write!(f, "Body({exchange:?}, {} bytes)", bytes.len()),
             #[cfg(feature = "websocket")]
-            Self::MessageSent(text) => f.debug_struct("MessageSent").field("bytes", &text.len()).finish(),
+            Self::MessageSent(text) => write!(f, "MessageSent({} bytes)", text.len()),
             #[cfg(feature = "websocket")]
-            Self::MessageReceived(text) => {
-                f.debug_struct("MessageReceived").field("bytes", &text.len()).finish()
-            }
-            Self::Aborted { exchange } => f.debug_struct("Aborted").field("exchange", exchange).finish(),
-            Self::End { exchange, end } => {
-                f.debug_struct("End").field("exchange", exchange).field("end", end).finish()
-            }
+            Self::MessageReceived(text) => write!(f, "MessageReceived({} bytes)", text.len()),
+            Self::Aborted { exchange } => write!(f, "Aborted({exchange:?})"),
+            Self::End { exchange, end } => write!(f, "End({exchange:?}, {end:?})"),
         }
     }
 }

@@ -14,8 +14,6 @@ mod target;
 mod tls;
 mod transport;
 #[cfg(feature = "websocket")]
-mod upgrade;
-#[cfg(feature = "websocket")]
 mod websocket;
 
 use mcp_proto::front::Client;

@@ -161,7 +161,8 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         /// Sets which eras to speak. Default: the server's, which the client detects.
         pub fn era_policy(self, policy: client::EraPolicy) { self.settings.config.client.era_policy = policy }
 
-        /// Sets the era that an [earlier connection](Client::known_era) to the same server detected, which saves the probe.
+        /// Sets the era that an [earlier connection](Client::known_era) to the same server detected, which saves the
+        /// probe.
         pub fn known_era(self, era: Option<KnownEra>) { self.settings.config.client.known_era = era }
 
         /// Sets how long a request without a timeout of its own waits for a response or for progress. Default 30 s.
@@ -169,8 +170,9 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
             self.settings.config.client.request_timeout = timeout
         }
 
-        /// Pings the server, if it is one of 2025-11-25 or earlier, and ends the connection once it answers no more: requests in
-        /// flight then fail with [`LostReason::KeepaliveFailed`](mcp_proto::peer::LostReason::KeepaliveFailed). Default: no pings.
+        /// Pings the server, if it is one of 2025-11-25 or earlier, and ends the connection once it answers no more:
+        /// requests in flight then fail with
+        /// [`LostReason::KeepaliveFailed`](mcp_proto::peer::LostReason::KeepaliveFailed). Default: no pings.
         ///
         /// ```
         /// use mcp_hyper::ClientOptions;
@@ -199,11 +201,10 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         ClientOptions { handlers, runtime: self.runtime, settings: self.settings }
     }
 
-    /// Adds a [layer](mcp_proto::front::layer) around the calls of the application and the requests of the server that handlers
-    /// answer, inside of those added before: to log, change, answer or deny them.
-    pub fn layer(mut self, layer: impl IntoLayer<SendHandlers>) -> Self {
-        self.handlers = self.handlers.layer(layer);
-        self
+    setters! {
+        /// Adds a [layer](mcp_proto::front::layer) around the calls of the application and the requests of the server
+        /// that handlers answer, inside of those added before: to log, change, answer or deny them.
+        pub fn layer(self, layer: impl IntoLayer<SendHandlers>) { self.handlers = self.handlers.layer(layer) }
     }
 
     /// Sets the runtime, which provides sockets, name lookup and timers. Default: [`DefaultRuntime`].
@@ -211,37 +212,33 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         ClientOptions { handlers: self.handlers, runtime: Arc::new(runtime), settings: self.settings }
     }
 
-    /// Changes the rest of the configuration. [`connect`](Self::connect) overrides its URL.
-    pub fn configure(mut self, change: impl FnOnce(&mut HttpClientConfig)) -> Self {
-        change(&mut self.settings.config);
-        self
-    }
-
-    /// Reads results of tools in parts, from servers of a dialect that no revision defines: event streams with events of the
-    /// names `result`, `complete` and `error`. Each part is an event of the client
-    /// ([`Event::PartialResult`](mcp_proto::front::Event::PartialResult)); the call returns the parts as one result. Other servers
-    /// are read as before.
-    ///
-    /// ```
-    /// use mcp_hyper::ClientOptions;
-    ///
-    /// let options = ClientOptions::new("my-host", "1.0.0").chunked_results();
-    /// # drop(options);
-    /// ```
-    pub fn chunked_results(mut self) -> Self {
-        self.settings.config.chunked_results = true;
-        self
-    }
-
     setters! {
+        /// Changes the rest of the configuration. [`connect`](Self::connect) overrides its URL.
+        pub fn configure(self, change: impl FnOnce(&mut HttpClientConfig)) {
+            change(&mut self.settings.config)
+        }
+
+        /// Reads results of tools in parts, from servers of a dialect that no revision defines: event streams with
+        /// events of the names `result`, `complete` and `error`. Each part is an event of the client
+        /// ([`Event::PartialResult`](mcp_proto::front::Event::PartialResult)); the call returns the parts as one
+        /// result. Other servers are read as before.
+        ///
+        /// ```
+        /// use mcp_hyper::ClientOptions;
+        ///
+        /// let options = ClientOptions::new("my-host", "1.0.0").chunked_results();
+        /// # drop(options);
+        /// ```
+        pub fn chunked_results(self) { self.settings.config.chunked_results = true }
+
         /// Adds a header to every request. Headers that the protocol or HTTP sets itself (`mcp-…`, `accept`,
         /// `content-type`, `host`, `last-event-id` and the like) are rejected: [`connect`](Self::connect) returns the
         /// error.
         pub fn header(self, name: &str, value: &str) { self.settings.extra_headers.add(name, value) }
 
         /// Adds headers just before each request is sent, such as a token that is renewed from time to time. The map
-        /// already contains the headers of [`header`](Self::header), which `add` may change; headers that `header` would
-        /// reject are left out.
+        /// already contains the headers of [`header`](Self::header), which `add` may change; headers that `header`
+        /// would reject are left out.
         ///
         /// ```
         /// use http::HeaderValue;
@@ -255,8 +252,8 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         ///
         /// Such headers may change the principal of a request, so responses that the server marks as private are not
         /// cached. An application that knows when the principal changes sets the cache's
-        /// [context](mcp_proto::peer::client::CacheConfig::context), and calls [`Client::set_cache_context`] before each
-        /// change.
+        /// [context](mcp_proto::peer::client::CacheConfig::context), and calls [`Client::set_cache_context`] before
+        /// each change.
         ///
         /// The driver calls `add`; it must return quickly.
         pub fn headers(self, add: impl FnMut(&mut HeaderMap) + Send + 'static) {
@@ -267,10 +264,10 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     /// Adds headers that an async source provides, such as a token that is rotated by another program.
     ///
     /// The source is asked before the first request; each request then carries its headers, which replace those that
-    /// [`header`](Self::header) sets under the same names, and which [`headers`](Self::headers) may change. After status
-    /// 401 it is asked once more, for all requests that are in flight then; other requests are sent as before. If its
-    /// headers are others now, each refused request is repeated once: the server has not processed it. Otherwise the
-    /// refusal is the error of the request, as it would be without a source. Status 403 does not ask the source.
+    /// [`header`](Self::header) sets under the same names, and which [`headers`](Self::headers) may change. After
+    /// status 401 it is asked once more, for all requests that are in flight then; other requests are sent as before.
+    /// If its headers are others now, each refused request is repeated once: the server has not processed it. Otherwise
+    /// the refusal is the error of the request, as it would be without a source. Status 403 does not ask the source.
     ///
     /// ```no_run
     /// use std::error::Error;
@@ -297,17 +294,16 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     /// responses in the cache end when the headers change. The values are never shown, whatever their names; the text
     /// of an error of the source is.
     ///
-    /// The driver polls the source's future, which must not block. One that takes more than 30 s, fails, or has a header
-    /// that [`header`](Self::header) would reject fails the requests that wait for it: those that were never sent with
-    /// an error of the connection, the refused ones with their refusal and the reason
+    /// The driver polls the source's future, which must not block. One that takes more than 30 s, fails, or has a
+    /// header that [`header`](Self::header) would reject fails the requests that wait for it: those that were never
+    /// sent with an error of the connection, the refused ones with their refusal and the reason
     /// ([`TransportError::unauthorized`](mcp_proto::peer::TransportError::unauthorized)).
     ///
     /// [`connect`](Self::connect) rejects it beside an `authorization`, which answers status 401 itself.
-    pub fn headers_from<F, E>(mut self, mut source: impl FnMut() -> F + Send + 'static) -> Self
-    where
-        F: Future<Output = Result<HeaderMap, E>> + Send + 'static,
-        E: std::fmt::Display,
-    {
+    pub fn headers_from<F: Future<Output = Result<HeaderMap, E>> + Send + 'static, E: std::fmt::Display>(
+        mut self,
+        mut source: impl FnMut() -> F + Send + 'static,
+    ) -> Self {
         self.settings.header_source = Some(Box::new(move || {
             let answer = source();
             Box::pin(async move { answer.await.map_err(|error| error.to_string()) })
@@ -322,18 +318,14 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         /// Connects to a Unix domain socket, whatever the host of the URL, and without a proxy.
         #[cfg(unix)]
         pub fn unix_socket(self, path: impl Into<PathBuf>) { self.settings.unix_socket = Some(path.into()) }
-    }
 
-    /// Uses HTTP/2 on unencrypted connections, without a fallback: the server must be known to support it. Encrypted
-    /// connections negotiate the version by ALPN.
-    #[cfg(feature = "http2")]
-    pub fn http2_prior_knowledge(mut self) -> Self {
-        self.settings.prior_knowledge = true;
-        self
-    }
+        /// Uses HTTP/2 on unencrypted connections, without a fallback: the server must be known to support it.
+        /// Encrypted connections negotiate the version by ALPN.
+        #[cfg(feature = "http2")]
+        pub fn http2_prior_knowledge(self) { self.settings.prior_knowledge = true }
 
-    setters! {
-        /// Sets the time limit for opening a connection, from the name lookup until it is ready for requests. Default 10 s.
+        /// Sets the time limit for opening a connection, from the name lookup until it is ready for requests. Default
+        /// 10 s.
         pub fn connect_timeout(self, timeout: Duration) { self.settings.connect_timeout = timeout }
 
         /// Sets how long an idle connection stays open, unless the server announces a shorter limit. Default 60 s.
@@ -489,7 +481,8 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     /// Logs in where the server requires it.
     ///
     /// A server ends subscriptions with their token, so that watches subscribe again when a server ends them
-    /// ([`OnServerEnd::Listen`](client::OnServerEnd::Listen)), unless a later [`configure`](Self::configure) says otherwise.
+    /// ([`OnServerEnd::Listen`](client::OnServerEnd::Listen)), unless a later [`configure`](Self::configure) says
+    /// otherwise.
     pub fn authorization(mut self, authorization: Authorization) -> Self {
         self.settings.authorization = Some(authorization);
         self.configure(|config| config.client.watch.on_server_end = client::OnServerEnd::Listen)
@@ -514,41 +507,40 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
 
 #[cfg(feature = "tls")]
 impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
-    /// Sets the TLS configuration, such as trust roots. Unless it names ALPN protocols, it gets those of HTTP/2 and
-    /// HTTP/1.1. Default: rustls with its defaults, *ring* unless the process has another default, and the roots that
-    /// the features of this crate name.
-    pub fn tls(mut self, config: crate::rustls::ClientConfig) -> Self {
-        self.settings.tls = TlsOptions(Some(super::tls::with_protocols(config)));
-        self
+    setters! {
+        /// Sets the TLS configuration, such as trust roots. Unless it names ALPN protocols, it gets those of HTTP/2 and
+        /// HTTP/1.1. Default: rustls with its defaults, *ring* unless the process has another default, and the roots
+        /// that the features of this crate name.
+        pub fn tls(self, config: crate::rustls::ClientConfig) {
+            self.settings.tls = TlsOptions(Some(super::tls::with_protocols(config)))
+        }
     }
 }
 
 #[cfg(feature = "websocket")]
 impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
-    /// Speaks [tool frames](mcp_proto::transport::tool_frames) to servers at `ws:` and `wss:` URLs, instead of MCP:
-    /// `{"id", "name", "arguments"}`. Such a server knows only calls of tools; every other request fails at once, and
-    /// other messages of the server are ignored. Over HTTP this option does nothing.
-    pub fn tool_frames(mut self) -> Self {
-        self.settings.websocket.tool_frames = true;
-        self
-    }
+    setters! {
+        /// Speaks [tool frames](mcp_proto::transport::tool_frames) to servers at `ws:` and `wss:` URLs, instead of MCP:
+        /// `{"id", "name", "arguments"}`. Such a server knows only calls of tools; every other request fails at once,
+        /// and other messages of the server are ignored. Over HTTP this option does nothing.
+        pub fn tool_frames(self) { self.settings.websocket.tool_frames = true }
 
-    /// Sets after how long a silence the client pings a server over WebSocket. If the server stays silent for as long
-    /// again, the connection ends. Default 30 s; `None` sends no pings, and less than a second counts as a second. Over
-    /// HTTP this option does nothing.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// use mcp_hyper::ClientOptions;
-    ///
-    /// // A proxy on the way closes connections that are silent for ten seconds.
-    /// let options = ClientOptions::new("my-host", "1.0.0").ping_interval(Some(Duration::from_secs(5)));
-    /// # drop(options);
-    /// ```
-    pub fn ping_interval(mut self, interval: Option<Duration>) -> Self {
-        self.settings.websocket.ping_interval = interval;
-        self
+        /// Sets after how long a silence the client pings a server over WebSocket. If the server stays silent for as
+        /// long again, the connection ends. Default 30 s; `None` sends no pings, and less than a second counts as a
+        /// second. Over HTTP this option does nothing.
+        ///
+        /// ```
+        /// use std::time::Duration;
+        ///
+        /// use mcp_hyper::ClientOptions;
+        ///
+        /// // A proxy on the way closes connections that are silent for ten seconds.
+        /// let options = ClientOptions::new("my-host", "1.0.0").ping_interval(Some(Duration::from_secs(5)));
+        /// # drop(options);
+        /// ```
+        pub fn ping_interval(self, interval: Option<Duration>) {
+            self.settings.websocket.ping_interval = interval
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use crate::error::{CommandError, Result};
 use crate::options::ServerCommand;
 use crate::show::{self, Table};
 use crate::terminal::{GOOD, QUIET, Screen, Text, styled, styled_block};
-use crate::{arguments, files, skills};
+use crate::{arguments, skills};
 
 /// Runs a command for the server of this connection, with its words but for the name of the server.
 pub(crate) async fn run(
@@ -36,17 +36,14 @@ pub(crate) async fn run(
             read(connection, uri, *raw, output.as_deref(), screen).await
         }
         (ServerCommand::Watch { changes, .. }, uris) => watch(connection, uris, *changes, screen).await,
-        (ServerCommand::Skills { verify, .. }, []) => skills::run(connection, None, *verify, screen).await,
-        (ServerCommand::Skills { verify, .. }, [skill]) => {
-            skills::run(connection, Some(skill), *verify, screen).await
+        (ServerCommand::Skills { verify, .. }, [] | [_]) => {
+            skills::run(connection, words.first().map(String::as_str), *verify, screen).await
         }
         (ServerCommand::Prompts(_), []) => prompts(connection, screen).await,
         (ServerCommand::Get { .. }, [name, arguments @ ..]) => get(connection, name, arguments, screen).await,
-        (ServerCommand::Complete { .. }, [reference, argument]) => {
-            complete(connection, reference, argument, "", screen).await
-        }
-        (ServerCommand::Complete { .. }, [reference, argument, value]) => {
-            complete(connection, reference, argument, value, screen).await
+        (ServerCommand::Complete { .. }, [reference, argument, typed @ ..]) if typed.len() < 2 => {
+            let typed = typed.first().map_or("", String::as_str);
+            complete(connection, reference, argument, typed, screen).await
         }
         (ServerCommand::Ping(_), []) => ping(connection, screen).await,
         (ServerCommand::Info(_), []) => info(connection, screen),
@@ -307,7 +304,7 @@ async fn read(
     let request = connection.client.read_resource(uri).on_progress(connection.reports.progress());
     let result = connection.reports.until(request).await?;
     if let Some(output) = output {
-        files::save(output, result.contents.iter().map(files::content_of))?;
+        show::save(output, result.contents.iter().map(show::content_of))?;
         return if screen.is_json() { show::json(screen, &result) } else { Ok(()) };
     }
     // Not with `--json`.

@@ -1,7 +1,7 @@
 //! Connects to the server that the command line names, with its headers, variables and certificates.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::future::Future;
 use std::path::Path;
@@ -22,11 +22,10 @@ use mcp_proto::schema::{Era, Implementation, LoggingLevel};
 use mcp_smol::{ClientOptions, Command, Environment, Killer, WireDirection};
 use smol::future::or;
 
-use crate::command_line::{is_url, url_tip};
 use crate::error::{self, CommandError, Result};
 use crate::options::{CommonOptions, EraOption, LoginOptions, header};
 use crate::reports::{self, NonMessageCounter, Reports};
-use crate::terminal::Screen;
+use crate::terminal::{Screen, quoted_word};
 use crate::{login, server_requests};
 
 /// Whether an entry offers an item.
@@ -87,10 +86,6 @@ pub(crate) async fn with_server<T>(
         shows_stderr: common.trace,
     };
     let (client, driver, killer) = open(command, common, setup, non_messages.clone()).await?;
-    let driver = smol::spawn(async {
-        // Requests report the same error; nothing else depends on it.
-        let _ = driver.await;
-    });
     let redactor = if common.trace { Some(redactor(common)?) } else { None };
     let (reports, listener) = Reports::follow(&client, redactor);
     let working = async {
@@ -357,6 +352,24 @@ pub(crate) fn tls_config(file: &Path) -> Result<rustls::ClientConfig> {
     Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 
+/// Says how to write an address without a scheme, such as `localhost:3720`, as a URL.
+pub(crate) fn url_tip(word: &str) -> Option<String> {
+    let (host, rest) = word.split_once(':')?;
+    let port = rest.split('/').next()?;
+    let is_address = !host.is_empty() && port.parse::<u16>().is_ok();
+    let path = if rest.contains('/') { "" } else { "/mcp" };
+    is_address
+        .then(|| quoted_word(&format!("http://{word}{path}")))
+        .flatten()
+        .map(|url| format!("To name the server at that address: {url}"))
+}
+
+/// Whether this word is a server's URL, in the place of a command.
+pub(crate) fn is_url(word: &OsStr) -> bool {
+    let schemes = ["http://", "https://", "ws://", "wss://"];
+    word.to_str().is_some_and(|word| schemes.iter().any(|scheme| word.starts_with(scheme)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -443,5 +456,17 @@ mod tests {
             assert!(usage(tls_config(file)).contains("--cacert"));
         }
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn address_without_a_scheme_is_shown_as_a_url() {
+        for (word, url) in [
+            ("localhost:3720", Some("http://localhost:3720/mcp")),
+            ("10.0.0.1:80/sse", Some("http://10.0.0.1:80/sse")),
+            ("prompt:greet", None),
+            ("demo", None),
+        ] {
+            assert_eq!(url_tip(word), url.map(|url| format!("To name the server at that address: {url}")));
+        }
     }
 }

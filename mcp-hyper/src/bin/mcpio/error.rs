@@ -15,9 +15,9 @@ use mcp_proto::peer::client::{CloseReason, ConnectError};
 use mcp_proto::rpc::ErrorObject;
 use mcp_smol::Killer;
 use serde_json::{Value, json};
+use smol::Timer;
 use smol::future::or;
 use smol::stream::StreamExt as _;
-use smol::{Task, Timer};
 
 use crate::terminal::{BAD, Screen, Text, login_hint, styled};
 
@@ -28,7 +28,7 @@ pub(crate) type Result<T = (), E = CommandError> = std::result::Result<T, E>;
 #[derive(Debug)]
 pub(crate) struct CommandError(Box<ErrorDetails>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct ErrorDetails {
     /// One of the error kinds that the help lists; `None` if programs get no object, because the result shows the failure
     /// or cannot be written.
@@ -49,16 +49,7 @@ struct ErrorDetails {
 impl CommandError {
     fn new(kind: Option<&'static str>, exit_code: u8, message: impl ToString) -> Self {
         let message = message.to_string();
-        let details = ErrorDetails {
-            kind,
-            exit_code,
-            message,
-            code: None,
-            data: None,
-            hints: Vec::new(),
-            scopes: None,
-        };
-        Self(Box::new(details))
+        Self(Box::new(ErrorDetails { kind, exit_code, message, ..ErrorDetails::default() }))
     }
 
     /// The command line is invalid.
@@ -345,9 +336,11 @@ pub(crate) async fn until_signal<T>(work: impl Future<Output = Result<T>>) -> Re
 pub(crate) async fn run_until_signal<T>(
     work: impl Future<Output = Result<T>>,
     close: impl Future,
-    mut driver: Task<()>,
+    driver: impl Future + Send + 'static,
     killer: Option<&Killer>,
 ) -> Result<T> {
+    // Requests report its error; nothing else depends on it.
+    let mut driver = smol::spawn(async move { drop(driver.await) });
     let mut interrupts = Interrupts::listen();
     let result = or(work, async { Err(interrupts.next().await) }).await;
     let ended = async {

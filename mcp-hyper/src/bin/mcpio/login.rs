@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use mcp_hyper::ClientOptions;
 use mcp_hyper::auth::{AuthDriver, AuthHandle, Authorization, FileStore, LoopbackRedirects, TokenStore as _};
+use mcp_proto::HumanDuration;
 use mcp_proto::adapter::{Clock as _, SystemClock};
 use mcp_proto::auth::client::{
     AuthConfig, AuthorizationPage, ClientCredentials, DpopKey, Event, FinishError, Preregistration, Redirect,
@@ -38,10 +39,6 @@ pub(crate) async fn login(
     if let Some(handle) = &handle {
         cell.get_or_init(|| handle.clone());
     }
-    let driver = smol::spawn(async {
-        // It ends together with the client.
-        let _ = driver.await;
-    });
     let logging_in = async {
         client.ready().await?;
         let Some(handle) = handle else { return Ok(None) };
@@ -125,7 +122,7 @@ fn facts(status: &TokenStatus) -> Vec<(&'static str, String)> {
     let ends = match status.expires.map(|end| end.since_epoch()) {
         None => "at an unknown time".to_owned(),
         Some(end) if end <= now => "it has expired".to_owned(),
-        Some(end) => format!("in {}", rounded(end.saturating_sub(now))),
+        Some(end) => format!("in {}", HumanDuration(Duration::from_secs((end - now).as_secs()))),
     };
     let renewable = if status.has_refresh { ", and is renewed automatically" } else { "" };
     facts.push(("ends", format!("{ends}{renewable}")));
@@ -137,15 +134,6 @@ fn kind(status: &TokenStatus) -> &'static str {
     match status.kind {
         TokenKind::Dpop => "DPoP",
         _ => "Bearer",
-    }
-}
-
-fn rounded(time: Duration) -> String {
-    match time.as_secs() {
-        seconds @ 0..=119 => format!("{seconds} s"),
-        seconds @ 120..=7199 => format!("{} min", seconds / 60),
-        seconds @ 7200..=172_799 => format!("{} h", seconds / 3600),
-        seconds => format!("{} days", seconds / 86_400),
     }
 }
 
@@ -335,17 +323,5 @@ mod tokens_tests {
         let issuer = "https://login.example";
         assert_eq!(registered("me", Some(issuer), secret()).unwrap().issuer(), Some(issuer));
         assert_eq!(registered("me", None, Err(env::VarError::NotPresent)).unwrap().issuer(), None);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_are_rounded_to_readable_units() {
-        for (seconds, expected) in [(5, "5 s"), (3600, "60 min"), (7200, "2 h"), (864_000, "10 days")] {
-            assert_eq!(rounded(Duration::from_secs(seconds)), expected);
-        }
     }
 }

@@ -177,7 +177,7 @@ pub(crate) enum Command {
         /// The tool to describe; of configuration files its name for a model, or a server, to list its tools
         name: Option<String>,
         /// Declare the tools of the configured servers in TypeScript, for a model that writes code
-        #[arg(long, conflicts_with = "name")]
+        #[arg(long, conflicts_with_all = ["name", "command"])]
         typescript: bool,
         #[command(flatten)]
         server: ServerOrConfig,

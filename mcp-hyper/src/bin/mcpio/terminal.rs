@@ -314,15 +314,13 @@ impl TerminalMode {
 }
 
 /// Whether this program may read from the terminal that is standard input: only one of its programs may.
-#[cfg(unix)]
 pub(crate) fn has_foreground() -> bool {
-    // A terminal that is not the one of this session has no such program.
-    rustix::termios::tcgetpgrp(io::stdin()).map_or(true, |group| group == rustix::process::getpgrp())
-}
-
-#[cfg(not(unix))]
-pub(crate) fn has_foreground() -> bool {
-    true
+    #[cfg(unix)]
+    let is_in_front =
+        rustix::termios::tcgetpgrp(io::stdin()).map_or(true, |it| it == rustix::process::getpgrp());
+    #[cfg(not(unix))]
+    let is_in_front = true;
+    is_in_front
 }
 
 // Text for the screen: spans with styles, without any character that could control a terminal.

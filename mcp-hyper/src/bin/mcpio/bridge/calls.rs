@@ -23,6 +23,9 @@ use smol::future::or;
 
 use super::{Bridge, handler_error};
 
+/// The answer to a request that is passed on.
+type Answer = Result<CustomResult, HandlerError>;
+
 /// Writes the result of a method with the fields of a revision.
 type Projection = fn(CustomResult, Revision) -> serde_json::Result<CustomResult>;
 
@@ -87,7 +90,7 @@ async fn pass(
     params: CustomParams,
     projection: Option<Projection>,
     cx: Context,
-) -> Result<CustomResult, HandlerError> {
+) -> Answer {
     let (_, server) = bridge.server()?;
     let result = bridge.call(server, method, params, &cx).await?;
     match projection.filter(|_| ![server.revision, Revision::LATEST].contains(&cx.revision())) {
@@ -144,7 +147,7 @@ impl Bridge {
         method: String,
         mut params: CustomParams,
         cx: &Context,
-    ) -> Result<CustomResult, HandlerError> {
+    ) -> Answer {
         let may_ask = cx.era() == Era::Modern && server.era == Era::Legacy && MAY_ASK.contains(&&*method);
         let resumed = if may_ask { self.resume(&mut params)? } else { None };
         let mut passed = PassedCall::new(self, cx);
@@ -204,11 +207,7 @@ impl Bridge {
     }
 
     /// Answers the application's request with the server's requests that wait; the call goes on.
-    fn suspend(
-        &self,
-        call: Option<Call<CustomMethod>>,
-        request: QueuedRequest,
-    ) -> Result<CustomResult, HandlerError> {
+    fn suspend(&self, call: Option<Call<CustomMethod>>, request: QueuedRequest) -> Answer {
         let more = std::iter::from_fn(|| self.server_requests.1.try_recv().ok());
         let more = more.filter(|request| !request.answer.is_closed());
         let (mut requests, mut asked) = (serde_json::Map::new(), Vec::new());
@@ -282,7 +281,7 @@ fn progress(report: ProgressParams) -> Progress {
 }
 
 /// The answer to the application's request, from the outcome of the server's.
-fn answer(outcome: Result<CustomResult, Error>) -> Result<CustomResult, HandlerError> {
+fn answer(outcome: Result<CustomResult, Error>) -> Answer {
     match outcome {
         Ok(result) => Ok(result),
         Err(Error::InputRequired(required)) => {
@@ -296,7 +295,7 @@ fn answer(outcome: Result<CustomResult, Error>) -> Result<CustomResult, HandlerE
 }
 
 /// The result that tells the application of a task (2026-07-28).
-fn task(report: &TaskReport) -> Result<CustomResult, HandlerError> {
+fn task(report: &TaskReport) -> Answer {
     let millis = |time: Option<std::time::Duration>| time.map(|time| u64::try_from(time.as_millis()).ok());
     let mut task = json!({
         "resultType": "task",
@@ -316,7 +315,7 @@ fn task(report: &TaskReport) -> Result<CustomResult, HandlerError> {
 }
 
 /// A result of these members. The types of the protocol are read from text alone.
-fn result(members: &Value) -> Result<CustomResult, HandlerError> {
+fn result(members: &Value) -> Answer {
     Ok(serde_json::from_str(&members.to_string())?)
 }
 
@@ -344,28 +343,19 @@ pub(super) fn handlers(bridge: &Arc<Bridge>, declared: ClientCapabilities) -> Cl
     let mut handlers = ClientHandlers::new();
     for method in INPUT {
         let bridge = bridge.clone();
-        handlers = handlers.custom(method, move |params: CustomParams, _| {
-            ask(bridge.clone(), CustomRequestParts { method: method.to_owned(), params })
-        });
+        handlers = handlers
+            .custom(method, move |params: CustomParams, _| ask(bridge.clone(), method.to_owned(), params));
     }
     let bridge = bridge.clone();
-    let fallback = move |CustomRequest { method, params, .. }: CustomRequest, _| {
-        ask(bridge.clone(), CustomRequestParts { method, params })
-    };
+    let fallback =
+        move |CustomRequest { method, params, .. }: CustomRequest, _| ask(bridge.clone(), method, params);
     handlers.fallback(fallback).declare(|capabilities| *capabilities = declared)
 }
 
-/// A request by its name.
-struct CustomRequestParts {
-    method: String,
-    params: CustomParams,
-}
-
-async fn ask(bridge: Arc<Bridge>, request: CustomRequestParts) -> Result<CustomResult, HandlerError> {
+async fn ask(bridge: Arc<Bridge>, method: String, params: CustomParams) -> Answer {
     if bridge.began_modern && !bridge.session.is_initialized() {
-        return ask_in_result(&bridge, request).await;
+        return ask_in_result(&bridge, method, params).await;
     }
-    let CustomRequestParts { method, params } = request;
     let token: Option<Id> = params.meta.get(meta::PROGRESS_TOKEN).and_then(|token| token.decode().ok());
     // The server may ask before the application is ready.
     let mut asking = bridge.session.wait().await.request_custom(method, params);
@@ -382,8 +372,7 @@ async fn ask(bridge: Arc<Bridge>, request: CustomRequestParts) -> Result<CustomR
 }
 
 /// Asks in the result of the next request of the application that may ask for input.
-async fn ask_in_result(bridge: &Bridge, request: CustomRequestParts) -> Result<CustomResult, HandlerError> {
-    let CustomRequestParts { method, params } = request;
+async fn ask_in_result(bridge: &Bridge, method: String, params: CustomParams) -> Answer {
     if !INPUT.contains(&&*method) {
         let message = format!("clients of 2026-07-28 take no request {method}");
         return Err(ErrorObject::new(code::METHOD_NOT_FOUND, message).into());

@@ -149,10 +149,6 @@ async fn run(
     let setup = ClientSetup { config, handlers, login: LoginPolicy::Page(login), shows_stderr: true };
     let non_messages = NonMessageCounter::new();
     let (client, driver, killer) = connect::open(command, common, setup, non_messages.clone()).await?;
-    let driver = smol::spawn(async {
-        // Requests report the same error.
-        let _ = driver.await;
-    });
     let events = client.events();
     let passing = async {
         let Some(server) = until_ready(&client, &mut read, streams).await else { return Ok(()) };

@@ -73,11 +73,7 @@ fn server_name(server: Option<&ServerInfo>) -> String {
 }
 
 /// Names the server that asks; the user can decline or cancel at any time.
-fn elicit(
-    person: &mut TerminalPrompt,
-    server: &str,
-    params: &ElicitParams,
-) -> Result<ElicitResult, NoAnswerError> {
+fn elicit(person: &mut TerminalPrompt, server: &str, params: &ElicitParams) -> Answered<ElicitResult> {
     person.print("");
     //= C10.4 "Show which server asks"
     person.print(styled(HEADING, server).and(" asks:"));
@@ -104,7 +100,7 @@ pub(crate) fn choose(
     question: &str,
     words: &[&'static str],
     agrees: bool,
-) -> Result<&'static str, NoAnswerError> {
+) -> Answered<&'static str> {
     loop {
         let typed = person.ask(question)?.to_lowercase();
         let is_chosen = |word: &&&str| **word == typed || word.get(..1) == Some(&*typed);
@@ -116,18 +112,18 @@ pub(crate) fn choose(
     }
 }
 
-fn wants_to_answer(person: &mut TerminalPrompt) -> Result<bool, NoAnswerError> {
+fn wants_to_answer(person: &mut TerminalPrompt) -> Answered<bool> {
     let answer = choose(person, "Answer? [Y]es, [n]o, [c]ancel: ", &["yes", "no", "cancel"], false)?;
     Ok(answer == "yes")
 }
 
 /// Asks for a decision about an answer: `yes`, `edit` or `no`.
-fn review_answer(person: &mut TerminalPrompt) -> Result<&'static str, NoAnswerError> {
+fn review_answer(person: &mut TerminalPrompt) -> Answered<&'static str> {
     let words = ["yes", "edit", "no", "cancel"];
     choose(person, "Send this? [Y]es, [e]dit, [n]o, [c]ancel: ", &words, false)
 }
 
-fn fill_in(person: &mut TerminalPrompt, form: &ElicitFormParams) -> Result<ElicitResult, NoAnswerError> {
+fn fill_in(person: &mut TerminalPrompt, form: &ElicitFormParams) -> Answered<ElicitResult> {
     let schema = &form.requested_schema;
     let required: BTreeSet<&str> = schema.required.iter().flatten().map(String::as_str).collect();
     let required = |name: &str| required.contains(name);
@@ -180,7 +176,7 @@ fn describe(person: &mut TerminalPrompt, page: &UrlConsent) {
     }
 }
 
-fn visit(person: &mut TerminalPrompt) -> Result<ElicitResult, NoAnswerError> {
+fn visit(person: &mut TerminalPrompt) -> Answered<ElicitResult> {
     // Consent must be explicit: an empty line is not a yes.
     //= C10.6 "explicit consent"
     let question = "If you trust it, open it in your browser. Do you agree? [y]es, [n]o, [c]ancel: ";
@@ -206,7 +202,6 @@ struct Field<'a> {
 struct FieldDescription {
     title: Option<String>,
     description: Option<String>,
-    default: Option<ElicitValue>,
 }
 
 /// A choice: the value that is sent and the title that is shown.
@@ -254,8 +249,8 @@ impl<'a> Field<'a> {
         &self,
         person: &mut TerminalPrompt,
         current: Option<&ElicitValue>,
-    ) -> Result<Option<ElicitValue>, NoAnswerError> {
-        let default = current.or(self.about.default.as_ref()).cloned();
+    ) -> Answered<Option<ElicitValue>> {
+        let default = current.cloned().or_else(|| self.schema.default_value());
         self.describe(person);
         let shown = default.as_ref().map(|value| format!(" [{}]", self.show(value))).unwrap_or_default();
         let question = styled(NAME, self.name).and(shown).and(": ");
@@ -305,18 +300,24 @@ impl<'a> Field<'a> {
 
     /// Converts typed text to a value of the schema.
     fn parse(&self, typed: &str) -> Result<ElicitValue, String> {
-        match self.schema {
-            PrimitiveSchema::String(schema) => text(schema, typed),
-            PrimitiveSchema::Number(schema) => number(schema, typed),
+        let wanted = || format!("Please type {}.", self.kind);
+        let value = match self.schema {
+            PrimitiveSchema::String(_) => ElicitValue::String(typed.to_owned()),
+            PrimitiveSchema::Number(schema) => {
+                let whole = typed.parse::<i64>().map(Number::from).ok();
+                let finite = || typed.parse::<f64>().ok().filter(|it| it.is_finite()).map(Number::from);
+                let is_whole = schema.kind == NumberKind::Integer;
+                ElicitValue::Number(if is_whole { whole } else { whole.or_else(finite) }.ok_or_else(wanted)?)
+            }
             PrimitiveSchema::Boolean(_) => match typed.to_lowercase().as_str() {
-                "y" | "yes" | "true" => Ok(ElicitValue::Bool(true)),
-                "n" | "no" | "false" => Ok(ElicitValue::Bool(false)),
-                _ => Err("Please answer yes or no.".to_owned()),
+                "y" | "yes" | "true" => ElicitValue::Bool(true),
+                "n" | "no" | "false" => ElicitValue::Bool(false),
+                _ => return Err("Please answer yes or no.".to_owned()),
             },
             PrimitiveSchema::Enum(_) | PrimitiveSchema::TitledEnum(_) => {
-                self.parse_choice(typed).map(|value| ElicitValue::String(value.to_owned()))
+                ElicitValue::String(self.parse_choice(typed)?.to_owned())
             }
-            PrimitiveSchema::MultiSelect(schema) => {
+            PrimitiveSchema::MultiSelect(_) => {
                 let mut values: Vec<String> = Vec::new();
                 for part in typed.split(',').map(str::trim).filter(|part| !part.is_empty()) {
                     let value = self.parse_choice(part)?;
@@ -324,15 +325,14 @@ impl<'a> Field<'a> {
                         values.push(value.to_owned());
                     }
                 }
-                if !is_within(values.len(), schema.min_items, schema.max_items) {
-                    return Err(format!("Please choose {}.", self.kind));
-                }
-                Ok(ElicitValue::Strings(values))
+                ElicitValue::Strings(values)
             }
             PrimitiveSchema::Unknown(_) => {
-                serde_json::from_str(typed).map_err(|error| format!("This is not valid JSON: {error}."))
+                serde_json::from_str(typed).map_err(|error| format!("This is not valid JSON: {error}."))?
             }
-        }
+        };
+        self.schema.check(&value).map_err(|_| wanted())?;
+        Ok(value)
     }
 
     /// Finds the typed choice: by its number, its title or its value.
@@ -344,34 +344,6 @@ impl<'a> Field<'a> {
         let chosen = exact.or_else(loose).or_else(by_number);
         chosen.map(|it| it.value).ok_or_else(|| format!("{typed:?} is none of the choices."))
     }
-}
-
-/// Whether a count is within these bounds.
-fn is_within(count: usize, least: Option<u64>, most: Option<u64>) -> bool {
-    let count = count as u64;
-    least.is_none_or(|least| count >= least) && most.is_none_or(|most| count <= most)
-}
-
-fn text(schema: &StringSchema, typed: &str) -> Result<ElicitValue, String> {
-    if !is_within(typed.chars().count(), schema.min_length, schema.max_length) {
-        return Err(format!("Please type {}.", kind_of_text(schema)));
-    }
-    Ok(ElicitValue::String(typed.to_owned()))
-}
-
-fn number(schema: &NumberSchema, typed: &str) -> Result<ElicitValue, String> {
-    let wanted = || format!("Please type {}.", kind_of_number(schema));
-    let number = match schema.kind {
-        NumberKind::Integer => Number::from(typed.parse::<i64>().map_err(|_| wanted())?),
-        _ => match typed.parse::<i64>() {
-            Ok(whole) => Number::from(whole),
-            Err(_) => Number::from(typed.parse::<f64>().ok().filter(|it| it.is_finite()).ok_or_else(wanted)?),
-        },
-    };
-    let value = number.as_f64();
-    let low = schema.minimum.as_ref().is_some_and(|least| value < least.as_f64());
-    let high = schema.maximum.as_ref().is_some_and(|most| value > most.as_f64());
-    if low || high { Err(wanted()) } else { Ok(ElicitValue::Number(number)) }
 }
 
 /// A range of counts in words, unless it has no bounds.
@@ -422,11 +394,7 @@ fn sample(
         .map_err(|NoAnswerError| ErrorObject::new(code::USER_REJECTED, "User rejected sampling request"))
 }
 
-fn answer(
-    person: &mut TerminalPrompt,
-    server: &str,
-    params: &CreateMessageParams,
-) -> Result<String, NoAnswerError> {
+fn answer(person: &mut TerminalPrompt, server: &str, params: &CreateMessageParams) -> Answered<String> {
     show(person, server, params);
     if !wants_to_answer(person)? {
         return Err(NoAnswerError);
@@ -483,6 +451,9 @@ fn described(block: &SamplingBlock) -> String {
     }
 }
 
+/// What the user answered, if they did.
+pub(crate) type Answered<T> = Result<T, NoAnswerError>;
+
 /// The input has ended, or the user cancelled.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NoAnswerError;
@@ -533,7 +504,7 @@ impl TerminalPrompt {
     }
 
     /// Asks a question and reads a line, trimmed.
-    pub(crate) fn ask(&mut self, question: impl Into<Text>) -> Result<String, NoAnswerError> {
+    pub(crate) fn ask(&mut self, question: impl Into<Text>) -> Answered<String> {
         let _ = self.questions.prompt(question);
         let mut line = String::new();
         match self.answers.read_line(&mut line) {
