@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use super::Host;
 use super::events::{CallError, HostEvent};
 use super::model;
-use super::settings::SkillOptions;
+use super::settings::{AskSkill, SkillOptions};
 use super::shared::State;
 
 /// How many bytes of a server's listing are read: some 20,000 files.
