@@ -8,6 +8,8 @@
 mod blocks;
 mod envelope;
 pub(crate) mod json_reader;
+#[cfg(feature = "std")]
+pub(crate) mod json_value;
 mod malformed;
 pub(crate) mod members;
 mod message;

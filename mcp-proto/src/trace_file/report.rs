@@ -580,7 +580,8 @@ mod tests {
         let modern = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
         let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
         let (half, one) = (progress("0.5"), progress("1"));
-        let cases: [(&[(Sender, &str)], &[(Sender, Breach)]); 9] = [
+        type Case<'a> = (&'a [(Sender, &'a str)], &'a [(Sender, Breach)]);
+        let cases: [Case<'_>; 9] = [
             (&[(S, "Server is ready")], &[(S, Breach::NotAMessage)]),
             (&[(C, ping), (C, ping)], &[(C, Breach::IdReused)]),
             (&[INITIALIZE, INITIALIZED, (C, ping), (S, answer), (C, ping)], &[(C, Breach::IdReused)]),

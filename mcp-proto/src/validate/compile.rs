@@ -13,6 +13,7 @@ use jsonschema::{Draft, Keyword, PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
 use crate::prelude::*;
+use crate::rpc::json_value::JsonValue;
 use crate::schema::Json;
 
 use super::prepare::{self, Contents, GUARD, Size, Weight, prepare, wide};
@@ -90,7 +91,7 @@ impl Schema {
             return Err(CheckError::Bound(Bound::Bytes));
         }
         // The text is valid JSON: the parser can only refuse its depth.
-        let value: Value = instance.decode().map_err(|_| CheckError::Bound(Bound::Depth))?;
+        let JsonValue::<false>(value) = instance.decode().map_err(|_| CheckError::Bound(Bound::Depth))?;
         if self.metered(&value, u64::MAX, || self.validator.is_valid(&value))? {
             return Ok(());
         }

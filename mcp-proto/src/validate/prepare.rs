@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{Bound, Bounds, Dialect, SchemaError};
 use crate::codec::percent_decode;
 use crate::prelude::*;
+use crate::rpc::json_value::JsonValue;
 
 /// The keyword that guards a reference. Its value is the reference.
 pub(super) const GUARD: &str = "mcp-proto:guard";
@@ -29,7 +30,8 @@ pub(super) fn prepare(text: &str, bounds: &Bounds) -> Result<(Value, Dialect, Co
         return Err(SchemaError::Bound(Bound::Bytes));
     }
     // The text is valid JSON: the parser can only refuse its depth.
-    let mut schema: Value = serde_json::from_str(text).map_err(|_| SchemaError::Bound(Bound::Depth))?;
+    let read = serde_json::from_str(text).map_err(|_| SchemaError::Bound(Bound::Depth))?;
+    let JsonValue::<false>(mut schema) = read;
     //= C1.23 "JSON Schema 2020-12 supported and assumed where `$schema` is absent"
     //= S1.13 "Schema rules (2020-12"
     let dialect = named_dialect(&schema)?.unwrap_or(Dialect::Draft2020_12);

@@ -6,13 +6,14 @@ use core::cell::OnceCell;
 use core::fmt;
 
 use serde::Serialize;
-use serde_json::{Error as JsonError, Value};
+use serde_json::Error as JsonError;
 
 use super::{LayerType, MessageDirection, Side};
 use crate::Bytes;
 use crate::meta_keys::PROGRESS_TOKEN;
 use crate::peer::Principal;
 use crate::prelude::*;
+use crate::rpc::json_value::JsonValue;
 use crate::rpc::{
     ErrorId, ErrorObject, Frame, Id, InvalidMessageKind, Malformed, MalformedKind, Message, Raw, Recovered,
     code, each_member, first_member, read, read_members, write,
@@ -622,7 +623,7 @@ impl MessageRules {
 
 /// Whether two texts are the same value, written in different ways.
 fn is_same_json(one: &str, other: &str) -> bool {
-    let value = |text| serde_json::from_str::<Value>(text).ok();
+    let value = |text| serde_json::from_str(text).ok().map(|JsonValue::<false>(value)| value);
     one == other || value(one).is_some_and(|value_of_one| value(other) == Some(value_of_one))
 }
 

@@ -5,13 +5,14 @@ mod values;
 use serde_json::Value;
 
 pub use self::values::{InvalidPointer, NamePattern};
-use self::values::{Unambiguous, check_pointer, is_same_value, uri_forms};
+use self::values::{check_pointer, is_same_value, uri_forms};
 use super::{Layer, LayerRequest, Next, Reply};
 use crate::HumanDuration;
 use crate::front::HandlerMode;
 use crate::front::limiter::SharedLimiter;
 use crate::prelude::*;
 use crate::quota::RateLimit;
+use crate::rpc::json_value::JsonValue;
 use crate::schema::{CallTool, CallToolParams, Json, Method as _, ReadResource};
 
 /// A [layer](super) of rules, which allow, deny and limit requests.
@@ -147,8 +148,8 @@ fn item_forms(item: &NamePattern, request: &LayerRequest) -> Vec<String> {
 }
 
 fn read_arguments(arguments: Option<&Json>) -> Result<Value, serde_json::Error> {
-    let read = arguments.map(Json::decode::<Unambiguous>).transpose()?;
-    Ok(read.map_or(Value::Null, |Unambiguous(value)| value))
+    let read = arguments.map(Json::decode::<JsonValue<true>>).transpose()?;
+    Ok(read.map_or(Value::Null, |JsonValue::<true>(value)| value))
 }
 
 /// The requests that a rule concerns: those that match all of its conditions.

@@ -276,3 +276,11 @@ fn large_results_of_ordinary_tools_are_within_the_limits() {
     let users = Value::Array(vec![user; 3000]);
     assert_eq!(schema.check(&Json::from(users)), Ok(()));
 }
+
+/// C1.27
+#[test]
+fn object_is_not_taken_for_the_json_in_its_text() {
+    let number = Schema::compile(&json!({"type": "number"}).into(), &Bounds::default()).unwrap();
+    let object = Json::new(r#"{"$serde_json::private::RawValue":"1"}"#).unwrap();
+    assert!(matches!(number.check(&object), Err(CheckError::Mismatch { .. })));
+}

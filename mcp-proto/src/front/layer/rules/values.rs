@@ -1,9 +1,6 @@
 //! The values that rules compare: names, arguments by their meaning, and URIs in all ways in which they can be written.
 
-use core::fmt;
-
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
+use serde_json::{Number, Value};
 
 use crate::peer::Principal;
 use crate::prelude::*;
@@ -85,68 +82,6 @@ pub(super) fn is_same_value(one: &Value, other: &Value) -> bool {
 fn is_same_number(one: &Number, other: &Number) -> bool {
     // Integers beyond 2^53 differ although the nearest floating-point numbers are the same.
     one == other || ((one.is_f64() || other.is_f64()) && one.as_f64() == other.as_f64())
-}
-
-/// A value in which no object repeats a member: of two, another reader may take the other one.
-pub(super) struct Unambiguous(pub(super) Value);
-
-impl<'de> Deserialize<'de> for Unambiguous {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ValueVisitor).map(Self)
-    }
-}
-
-struct ValueVisitor;
-
-impl<'de> Visitor<'de> for ValueVisitor {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
-        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("the number is too large"))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let mut list = Vec::new();
-        while let Some(Unambiguous(item)) = items.next_element()? {
-            list.push(item);
-        }
-        Ok(Value::Array(list))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
-        let mut object = Map::new();
-        while let Some((name, Unambiguous(value))) = members.next_entry::<String, _>()? {
-            if object.contains_key(&name) {
-                return Err(A::Error::custom(format!("the member {name:?} is repeated")));
-            }
-            object.insert(name, value);
-        }
-        Ok(Value::Object(object))
-    }
 }
 
 /// The forms of a URI, or of the start of one, that rules compare: with percent-encoding only where it is needed, and wholly
