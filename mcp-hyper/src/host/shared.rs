@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, pending, poll_fn, ready};
 use std::ops::Deref;
 use std::pin::Pin;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -24,13 +25,13 @@ use mcp_proto::host::skills::SkillCatalogue;
 use mcp_proto::host::tools::{Catalogue, Freshness, ItemKind, UpdateReport};
 use mcp_proto::peer::client::KnownEra;
 use mcp_proto::schema::Meta;
+use mcp_proto::skills::SkillManifest;
 
 use super::events::{
     CallEnd, CallError, CallPhase, Counters, EventQueue, HostEvent, ItemCounts, ServerReport, StartSteps,
     StderrTail,
 };
 #[cfg(feature = "tracing")]
-use super::skills::SkillQuestion;
 use super::trace::TracedEvents;
 #[cfg(feature = "auth")]
 use crate::auth::KnownRecord;
@@ -41,6 +42,12 @@ pub(super) struct OpenHost {
     pub(super) shared: Arc<Shared>,
     /// The layers around the calls of the application.
     pub(super) layers: Layers,
+}
+
+/// A question to the user whether a skill may be loaded.
+pub(super) struct SkillQuestion {
+    pub(super) skill: Arc<SkillManifest>,
+    pub(super) is_answered: AtomicBool,
 }
 
 impl Drop for OpenHost {

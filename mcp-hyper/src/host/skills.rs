@@ -29,7 +29,7 @@ use super::Host;
 use super::events::{CallError, HostEvent};
 use super::model;
 use super::settings::{AskSkill, SkillOptions};
-use super::shared::State;
+use super::shared::{SkillQuestion, State};
 
 /// How many bytes of a server's listing are read: some 20,000 files.
 const LIST_BYTES: usize = 4 * 1024 * 1024;
@@ -478,12 +478,6 @@ impl Host {
         // If that fails, the old entry stays, and nothing can be read that differs from it.
         let _ = self.get_skill(&read.server, read.skill.uri()).await;
     }
-}
-
-/// A question to the user whether a skill may be loaded.
-pub(super) struct SkillQuestion {
-    skill: Arc<SkillManifest>,
-    is_answered: AtomicBool,
 }
 
 /// Ends a question that is open, answered or not.
