@@ -32,7 +32,7 @@ debug_fields! { FetchId(inner) => "fetch {inner}" }
 /// [`FetchPolicy::allows`](super::FetchPolicy::allows), follow no redirect, send no cookie, read at most `limit` bytes
 /// of the response.
 ///
-/// [`Debug`](fmt::Debug) shows neither the values of headers nor the query nor the body.
+/// [`Debug`](core::fmt::Debug) shows neither the values of headers nor the query nor the body.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Fetch {
     /// The fetch's id.

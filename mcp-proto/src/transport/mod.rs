@@ -54,8 +54,7 @@ use self::framing::{Framing, MessageFraming, Newline};
 /// A peer (client or server) combined with its message framing.
 ///
 /// **Inputs** are the `handle_*` methods: none of them fails, whatever the input. **Outputs** are the `poll_*` methods.
-/// **Commands** are the methods of the handle that `at` returns:
-/// [`ClientCommands`](crate::peer::client::ClientCommands), [`ServerCommands`](crate::peer::server::ServerCommands).
+/// **Commands** are the methods of the handle that `at` returns: `ClientCommands` or `ServerCommands`.
 pub struct Transport<P, F> {
     peer: P,
     framing: F,
