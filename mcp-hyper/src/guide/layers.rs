@@ -124,7 +124,7 @@
 //!         Box::pin(async move {
 //!             let reply = next.run(request).await;
 //!             if !reply.is_failure() && !reply.is_input_required() {
-//!                 // The result of a tool alone: not the creation of a task.
+//!                 // The result of a tool alone: not the creation of a task. A layer of a client calls `decode` instead.
 //!                 if let Some(result) = reply.as_result::<CallToolResult>() {
 //!                     let mut stored = stored.lock().unwrap();
 //!                     if stored.len() < MOST_STORED {

@@ -1,4 +1,4 @@
-//! What went over the wire, and what was wrong with it: traces of any client and server.
+//! Traces: the traffic of any client and server in a file, and the requirements that it breaks.
 //!
 //! # A server that an application starts
 //!
@@ -9,10 +9,13 @@
 //!     ["tap", "--trace-file", "/tmp/example.trace", "--", "npx", "-y", "@modelcontextprotocol/server-everything"] } } }
 //! ```
 //!
-//! Every byte passes on as it is, also what is no message; so do standard error, SIGTERM and SIGHUP, and the exit code. The
-//! file is written as the session goes on, for its owner's eyes alone. Secrets are hidden before anything is written, by the
-//! rules of [`mcp_proto::redact`]: look through a trace before you send it to somebody, since a secret that has no sign of
-//! one is shown.
+//! Every byte passes on as it is, also what is no message; so do standard error, closed pipes, SIGTERM and SIGHUP, and the
+//! exit code. The server has the whole environment of `tap`. The file is written as the session goes on, for its owner's eyes
+//! alone; what comes faster than it can be written is left out, and the file says so.
+//!
+//! Secrets are hidden before anything is written: by the rules of [`mcp_proto::redact`], and besides the values of variables
+//! and of options of the command that are named like secrets, such as `API_KEY` and `--api-key`, wherever they stand. Look
+//! through a trace before you send it to somebody, since a secret that has no sign of one is shown.
 //!
 //! ```text
 //! $ mcpio trace /tmp/example.trace
@@ -26,7 +29,8 @@
 //! ```
 //!
 //! `→` is a request of the client, `←` one of the server. `--json` prints the same for programs, with the requests, their
-//! times and the broken requirements; `--mermaid` a sequence diagram. The exit code is 1 if a requirement was broken.
+//! times and the broken requirements; `--mermaid` a sequence diagram. A connection is named by its program, and by the package
+//! that `npx` and the like run. The exit code is 1 if a requirement was broken.
 //!
 //! # A client of yours
 //!

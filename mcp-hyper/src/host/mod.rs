@@ -114,6 +114,6 @@ pub use settings::SkillOptions;
 pub use shared::HostEvents;
 pub use skills::{HostSkill, SkillListing, SkillsForModel};
 pub use storage::{FileStorage, SpillFolder, Storage, StorageFuture};
-pub use trace_file::{TraceFile, TracedConnection};
+pub use trace_file::{ConnectionTrace, TraceFile};
 pub use watch::HostWatch;
 pub use wire::{WireFrame, WireObserver};

@@ -1,7 +1,7 @@
-//! Writes trace files: what goes over the wire of connections, without its secrets.
+//! Writes trace files: the traffic of connections without its secrets.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
@@ -11,6 +11,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use http::HeaderMap;
 use mcp_proto::UnixTime;
+use mcp_proto::redact::Redactor;
 use mcp_proto::trace_file::{Sender, TraceEvent, TraceHeader, TraceRecord, TracedFrame};
 use mcp_proto::transport::http::{ExchangeEnd, ExchangeId};
 use mcp_smol::WireDirection;
@@ -23,7 +24,7 @@ const MAX_WAITING: usize = 64 * 1024 * 1024;
 
 /// A trace file that is being written: see [`mcp_proto::trace_file`] for its format.
 ///
-/// A thread writes it. Its file is readable for its owner alone, and is replaced if there is one. At 64 MiB, unless
+/// A thread writes it. The file is readable for its owner alone; a trace that is there is replaced. At 64 MiB, unless
 /// [`max_bytes`](Self::with_max_bytes) says otherwise, it begins anew, and the file before has `.1` behind its name. What
 /// cannot be written, since the disk is slow or full, is lost: the file says how many records, and [`flush`](Self::flush)
 /// why. The connections go on.
@@ -50,10 +51,10 @@ struct Shared {
     waiting: Arc<AtomicUsize>,
     /// The number of records that did not fit.
     lost: AtomicU64,
-    orders: Mutex<mpsc::Sender<Order>>,
+    commands: Mutex<mpsc::Sender<WriterCommand>>,
 }
 
-enum Order {
+enum WriterCommand {
     Write(Vec<u8>),
     Flush(SyncSender<io::Result<()>>),
 }
@@ -62,7 +63,7 @@ impl TraceFile {
     /// Creates a trace file of 64 MiB at most, and one before it; `program` is the name of the application and its version.
     ///
     /// # Errors
-    /// If the file cannot be created.
+    /// If the file cannot be created, or there is one that is no trace.
     pub fn create(path: impl Into<PathBuf>, program: &str) -> io::Result<Self> {
         Self::with_max_bytes(path, program, 64 * 1024 * 1024)
     }
@@ -70,12 +71,12 @@ impl TraceFile {
     /// Creates a trace file that begins anew at `max_bytes`.
     ///
     /// # Errors
-    /// If the file cannot be created.
+    /// If the file cannot be created, or there is one that is no trace.
     pub fn with_max_bytes(path: impl Into<PathBuf>, program: &str, max_bytes: u64) -> io::Result<Self> {
         let path = path.into();
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let header = TraceHeader::new(program, UnixTime::from_epoch(started), true).to_line();
-        let (orders, received) = mpsc::channel();
+        let (commands, received) = mpsc::channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let mut writer = Writer {
             file: open(&path, &header)?,
@@ -93,7 +94,7 @@ impl TraceFile {
             connections: AtomicU64::new(0),
             waiting,
             lost: AtomicU64::new(0),
-            orders: Mutex::new(orders),
+            commands: Mutex::new(commands),
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -103,19 +104,19 @@ impl TraceFile {
         &self.shared.path
     }
 
-    /// Begins the trace of a connection; `transport` is `stdio`, `http` or `websocket`. The connection is over when what
-    /// this returns is dropped.
-    pub fn connection(&self, server: &str, transport: &str) -> TracedConnection {
+    /// Begins the trace of a connection; `transport` is `stdio`, `http` or `websocket`. The connection is over when the last
+    /// clone of this trace of it is dropped.
+    pub fn connection(&self, server: &str, transport: &str) -> ConnectionTrace {
         let number = self.shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
-        let connection = TracedConnection { file: self.clone(), number, reason: None };
+        let open = OpenConnection { file: self.clone(), number, reason: Mutex::new(None) };
+        let connection = ConnectionTrace(Arc::new(open));
         connection.record(TraceEvent::Opened { server: server.into(), transport: transport.into() });
         connection
     }
 
     /// An observer that traces a connection, without its secrets.
     pub fn observer(&self, server: &str, transport: &str) -> WireObserver {
-        let connection = self.connection(server, transport);
-        WireObserver::new(move |frame| connection.record_frame(&frame))
+        self.connection(server, transport).observer()
     }
 
     /// Waits until all records so far are written. It blocks the thread.
@@ -124,14 +125,14 @@ impl TraceFile {
     /// The first error of writing, after which nothing was written.
     pub fn flush(&self) -> io::Result<()> {
         let (done, wait) = mpsc::sync_channel(1);
-        self.order(Order::Flush(done));
+        self.send(WriterCommand::Flush(done));
         wait.recv().unwrap_or_else(|_| Err(io::Error::other("the thread that writes the trace has ended")))
     }
 
-    fn order(&self, order: Order) {
-        let orders = self.shared.orders.lock().unwrap_or_else(PoisonError::into_inner);
+    fn send(&self, command: WriterCommand) {
+        let commands = self.shared.commands.lock().unwrap_or_else(PoisonError::into_inner);
         // The thread ends after all senders.
-        let _ = orders.send(order);
+        let _ = commands.send(command);
     }
 
     fn write(&self, connection: u64, event: TraceEvent) {
@@ -151,7 +152,7 @@ impl TraceFile {
     fn write_record(&self, record: TraceRecord) {
         let line = record.to_line();
         self.shared.waiting.fetch_add(line.len(), Ordering::Relaxed);
-        self.order(Order::Write(line));
+        self.send(WriterCommand::Write(line));
     }
 }
 
@@ -159,16 +160,35 @@ debug_fields! { TraceFile(self) { path = self.shared.path } }
 
 /// A connection of a trace: see [`TraceFile::connection`].
 #[must_use = "the connection of a trace is over when it is dropped"]
-pub struct TracedConnection {
+#[derive(Clone)]
+pub struct ConnectionTrace(Arc<OpenConnection>);
+
+struct OpenConnection {
     file: TraceFile,
     number: u64,
-    reason: Option<String>,
+    reason: Mutex<Option<String>>,
 }
 
-impl TracedConnection {
+impl ConnectionTrace {
+    /// An observer that traces the connection, without its secrets.
+    pub fn observer(&self) -> WireObserver {
+        let connection = self.clone();
+        WireObserver::new(move |frame| connection.record_frame(&frame))
+    }
+
+    /// Writes a line of the server's standard error, or its beginning if it has `length` bytes; hides the secrets that
+    /// `redactor` finds.
+    pub fn record_stderr(&self, redactor: &Redactor, line: &[u8], length: usize) {
+        let text = String::from_utf8_lossy(line);
+        let is_cut = length > line.len();
+        let shown = if is_cut { redactor.cut_text(&text) } else { redactor.text(&text) };
+        let length = if is_cut { length } else { shown.len() };
+        self.record(TraceEvent::Stderr { frame: TracedFrame::new(shown.as_bytes(), length) });
+    }
+
     /// Writes what happened. Its texts are written as they are: hide secrets before.
     pub fn record(&self, event: TraceEvent) {
-        self.file.write(self.number, event);
+        self.0.file.write(self.0.number, event);
     }
 
     /// Writes a frame, from which a [`WireObserver`] has removed the secrets.
@@ -205,33 +225,52 @@ impl TracedConnection {
         });
     }
 
-    /// Writes that the connection is over, and why.
-    pub fn close(mut self, reason: impl Into<String>) {
-        self.reason = Some(reason.into());
+    /// Sets why the connection is over, for the record of its end.
+    pub fn close(self, reason: impl Into<String>) {
+        *self.0.reason.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason.into());
     }
 }
 
-impl Drop for TracedConnection {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
-        let reason = self.reason.take();
-        self.record(TraceEvent::Closed { reason });
+        let reason = self.reason.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        self.file.write(self.number, TraceEvent::Closed { reason });
     }
 }
+
+debug_fields! { ConnectionTrace(self) { number = self.0.number } }
 
 fn pairs(headers: &HeaderMap) -> Vec<(String, String)> {
     let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
 }
 
-/// Creates the file, in the place of one that is there.
-fn open(path: &Path, header: &[u8]) -> io::Result<BufWriter<File>> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+/// Removes the trace at this path. Other files stay, and so do devices, links and folders.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(found) if found.is_file() && is_trace(path)? => fs::remove_file(path),
+        Ok(_) => {
+            let what = format!("{} is there, and is no trace", path.display());
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, what))
+        }
     }
+}
+
+/// Creates the file, in the place of a trace that is there.
+fn open(path: &Path, header: &[u8]) -> io::Result<BufWriter<File>> {
+    remove(path)?;
     let mut file = private_file().create_new(true).open(path)?;
     file.write_all(header)?;
     Ok(BufWriter::new(file))
+}
+
+/// Whether a file is a trace, or empty.
+fn is_trace(path: &Path) -> io::Result<bool> {
+    let mut start = Vec::new();
+    File::open(path)?.take(12).read_to_end(&mut start)?;
+    Ok(start.is_empty() || start == b"{\"mcpTrace\":")
 }
 
 /// The thread's side.
@@ -248,26 +287,26 @@ struct Writer {
 
 impl Writer {
     /// Writes until the last sender is gone; flushes whenever nothing waits.
-    fn run(&mut self, orders: &Receiver<Order>) {
+    fn run(&mut self, commands: &Receiver<WriterCommand>) {
         loop {
-            let order = match orders.try_recv() {
-                Ok(order) => order,
+            let command = match commands.try_recv() {
+                Ok(command) => command,
                 Err(TryRecvError::Disconnected) => break,
                 Err(TryRecvError::Empty) => {
                     self.attempt(|writer| writer.file.flush());
-                    let Ok(order) = orders.recv() else { break };
-                    order
+                    let Ok(command) = commands.recv() else { break };
+                    command
                 }
             };
-            match order {
-                Order::Write(line) => {
+            match command {
+                WriterCommand::Write(line) => {
                     self.attempt(|writer| writer.write(&line));
                     self.waiting.fetch_sub(line.len(), Ordering::Relaxed);
                 }
-                Order::Flush(done) => {
+                WriterCommand::Flush(done) => {
                     self.attempt(|writer| writer.file.flush());
                     let failed = |(kind, text): (io::ErrorKind, String)| Err(io::Error::new(kind, text));
-                    // Nobody waits any more if this fails.
+                    // If this fails, its receiver is gone.
                     let _ = done.send(self.failure.clone().map_or(Ok(()), failed));
                 }
             }
@@ -290,6 +329,7 @@ impl Writer {
             self.file.flush()?;
             let mut before = self.path.clone().into_os_string();
             before.push(".1");
+            remove(before.as_ref())?;
             fs::rename(&self.path, before)?;
             self.file = open(&self.path, &self.header)?;
             self.length = 0;
@@ -301,7 +341,6 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
-    use mcp_proto::redact::Redactor;
     use mcp_proto::trace_file::Trace;
 
     use super::*;
@@ -335,7 +374,7 @@ mod tests {
     fn file_is_private_and_replaces_one_that_is_there() {
         let folder = Folder::new("private");
         let path = folder.0.join("a.trace");
-        fs::write(&path, "old").unwrap();
+        fs::write(&path, "{\"mcpTrace\":1} old").unwrap();
         let file = TraceFile::create(&path, "test").unwrap();
         file.connection("demo", "stdio").close("done");
         file.flush().unwrap();
@@ -343,9 +382,21 @@ mod tests {
         assert_eq!(trace.header.program, "test");
         let opened = TraceEvent::Opened { server: "demo".into(), transport: "stdio".into() };
         assert_eq!(trace.records.iter().map(|it| &it.event).collect::<Vec<_>>(), [&opened, &closed("done")]);
+        for (name, text) in [("b.trace", "text of a user"), ("c.trace", "{\"mcp\":1}")] {
+            let path = folder.0.join(name);
+            fs::write(&path, text).unwrap();
+            assert_eq!(TraceFile::create(&path, "test").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
+        assert!(TraceFile::create(&folder.0, "test").is_err());
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
+            // A device is no file to replace.
+            assert!(TraceFile::create("/dev/null", "test").is_err());
+            let link = folder.0.join("link");
+            std::os::unix::fs::symlink(&path, &link).unwrap();
+            assert!(TraceFile::create(&link, "test").is_err());
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         }
     }

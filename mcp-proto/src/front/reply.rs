@@ -151,7 +151,8 @@ impl Reply {
         Self::Failed(Box::new(error.into()))
     }
 
-    /// The result, if a handler or a layer returned it as this type. `None` for any other, such as the creation of a task.
+    /// The result, if a handler or a layer returned it as this type. `None` for any other, such as the creation of a task,
+    /// and for what a server answered to a client: [`decode`](Self::decode) that.
     pub fn as_result<R: ResultFields>(&self) -> Option<&R> {
         match self {
             Self::Result(result) => result.as_any().downcast_ref(),

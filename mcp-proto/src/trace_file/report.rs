@@ -1,4 +1,4 @@
-//! What a trace says about each request, and which requirements were broken.
+//! The requests of a trace with their outcomes, and the requirements that it shows to be broken.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
@@ -37,6 +37,8 @@ pub struct TracedConnection {
     pub transport: String,
     /// The revision of the protocol, once the trace shows it.
     pub revision: Option<Revision>,
+    /// Whether the trace has its end: without one, the program that wrote the trace was killed, or still runs.
+    pub is_closed: bool,
 }
 
 /// A request of a trace.
@@ -114,7 +116,7 @@ pub struct Finding {
     pub sender: Sender,
     /// The requirement.
     pub breach: Breach,
-    /// What was sent, in words.
+    /// The message or its error, in words.
     pub detail: String,
 }
 
@@ -190,7 +192,9 @@ impl TraceReport {
             let conversation = connections.entry(number).or_insert_with(|| {
                 let place = report.connections.len();
                 let (server, transport) = Default::default();
-                report.connections.push(TracedConnection { number, server, transport, revision: None });
+                let connection =
+                    TracedConnection { number, server, transport, revision: None, is_closed: false };
+                report.connections.push(connection);
                 Conversation { place, ..Conversation::default() }
             });
             conversation.read(record, &mut report);
@@ -283,6 +287,11 @@ impl Conversation {
                 }
             }
             TraceEvent::Ended { exchange, .. } => _ = self.exchanges.remove(exchange),
+            TraceEvent::Closed { .. } => {
+                if let Some(connection) = report.connections.get_mut(self.place) {
+                    connection.is_closed = true;
+                }
+            }
             _ => {}
         }
     }

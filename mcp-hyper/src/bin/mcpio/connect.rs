@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_rustls::pki_types::CertificateDer;
 use futures_rustls::pki_types::pem::PemObject as _;
 use futures_rustls::rustls::{self, RootCertStore};
-use mcp_hyper::host::WireObserver;
+use mcp_hyper::host::{ConnectionTrace, WireObserver};
 use mcp_proto::front::{Client, ClientHandlers, Error};
 use mcp_proto::host::config::parse_dotenv;
 use mcp_proto::host::tools::{ItemKind, LookupError};
@@ -183,7 +183,10 @@ fn http_options(
     if let Some(file) = &common.cacert {
         options = options.tls(tls_config(file)?);
     }
-    let mut observers = observers(url, if url.starts_with("ws") { "websocket" } else { "http" }, common)?;
+    let redactor = redactor(common)?;
+    let transport = if url.starts_with("ws") { "websocket" } else { "http" };
+    let traced = common.traced.as_ref().map(|file| file.connection(&redactor.text(url), transport));
+    let mut observers = observers(traced.as_ref(), &redactor, common);
     if !observers.is_empty() {
         options = options.on_wire(move |event| {
             observers.iter_mut().for_each(|observer| observer.handle_event(event));
@@ -199,16 +202,25 @@ fn over_stdio(
     non_messages: NonMessageCounter,
 ) -> Result<PendingConnection> {
     let mut options = ClientOptions::from(setup.config).handlers(setup.handlers);
-    let mut observers = observers(&server_name(command, &redactor(common)?), "stdio", common)?;
+    let redactor = redactor_of(command, common)?;
+    let traced = common.traced.as_ref().map(|file| file.connection(&server_name(command), "stdio"));
+    let mut observers = observers(traced.as_ref(), &redactor, common);
     options = options.on_wire(move |direction, bytes| {
         if direction == WireDirection::Received {
             non_messages.handle_input(bytes);
         }
         observers.iter_mut().for_each(|observer| observer.handle_bytes(direction, bytes));
     });
-    if setup.shows_stderr {
-        let (mut screen, redactor) = (Screen::messages(), redactor(common)?);
-        options = options.on_stderr(move |line| reports::stderr(&mut screen, &redactor, &line));
+    let mut screen = setup.shows_stderr.then(Screen::messages);
+    if screen.is_some() || traced.is_some() {
+        options = options.on_stderr(move |line| {
+            if let Some(screen) = &mut screen {
+                reports::stderr(screen, &redactor, &line);
+            }
+            if let Some(traced) = &traced {
+                traced.record_stderr(&redactor, line.text.as_bytes(), line.text.len());
+            }
+        });
     }
     let (client, driver) = options.connect(program(command, common)?);
     let killer = Some(driver.killer());
@@ -216,24 +228,24 @@ fn over_stdio(
 }
 
 /// The observers of a connection: what `--trace` prints, and what `--trace-file` names.
-fn observers(server: &str, transport: &str, common: &CommonOptions) -> Result<Vec<WireObserver>> {
-    let redactor = redactor(common)?;
+fn observers(
+    traced: Option<&ConnectionTrace>,
+    redactor: &Redactor,
+    common: &CommonOptions,
+) -> Vec<WireObserver> {
     let printed = common.trace.then(|| reports::trace(None, redactor.clone()));
-    let server = redactor.text(server);
-    let written =
-        common.traced.as_ref().map(|file| file.observer(&server, transport).redactor(redactor.clone()));
-    Ok(printed.into_iter().chain(written).collect())
+    let written = traced.map(|connection| connection.observer().redactor(redactor.clone()));
+    printed.into_iter().chain(written).collect()
 }
 
-/// The name of a server that is a command, for a trace: the program and its first word. Others may be secrets.
-pub(crate) fn server_name(command: &[OsString], redactor: &Redactor) -> String {
-    let words = command.iter().map(|word| word.to_string_lossy());
-    let mut named = words.enumerate().filter(|(at, word)| *at == 0 || !word.starts_with('-'));
-    let program = named.next().map(|(_, word)| word.into_owned()).unwrap_or_default();
-    let program = program.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
-    let word = named.next().map(|(_, word)| format!(" {word}")).unwrap_or_default();
-    let name: String = format!("{program}{word}").chars().take(80).collect();
-    redactor.cut_text(&name).into_owned()
+/// The name of a server that is a command, for a trace: the program, and the package that it runs. Other words may be secrets.
+pub(crate) fn server_name(command: &[OsString]) -> String {
+    let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+    let (program, rest) = words.split_first().map_or(("", &[][..]), |(program, rest)| (program, rest));
+    let program = program.rsplit(['/', '\\']).next().unwrap_or_default();
+    let runs_packages = ["npx", "npm", "bunx", "uvx", "pipx", "docker"].contains(&program);
+    let package = rest.iter().find(|word| !word.starts_with('-')).filter(|_| runs_packages);
+    package.map_or_else(|| program.to_owned(), |package| format!("{program} {package}"))
 }
 
 fn program(command: &[OsString], common: &CommonOptions) -> Result<Command> {
@@ -274,6 +286,23 @@ pub(crate) fn redactor(common: &CommonOptions) -> Result<Redactor> {
     let headers = headers(common)?.into_iter().map(|(name, value)| (name, value.into()));
     let named = headers.chain(variables(common)?).filter(|(name, _)| is_secret_header(name));
     Ok(named.fold(Redactor::new(), |redactor, (_, value)| redactor.known(value.as_encoded_bytes())))
+}
+
+/// Makes a redactor that also knows what stands behind the options of a command with secret names.
+pub(crate) fn redactor_of(command: &[OsString], common: &CommonOptions) -> Result<Redactor> {
+    let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+    let mut redactor = redactor(common)?;
+    for (at, word) in words.iter().enumerate() {
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (&**word, words.get(at + 1).map(|value| &**value)),
+        };
+        let name = name.trim_start_matches('-');
+        if let Some(value) = value.filter(|_| name.len() < word.len() && is_secret_header(name)) {
+            redactor = redactor.known(value);
+        }
+    }
+    Ok(redactor)
 }
 
 /// The headers for a server at a URL. Those of the command line come last.

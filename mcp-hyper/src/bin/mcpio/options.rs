@@ -80,7 +80,7 @@ pub(crate) struct CommonOptions {
     #[arg(long, global = true)]
     pub(crate) trace: bool,
 
-    /// Write every message into this file, without secrets: mcpio trace FILE shows it. A file that is there is replaced
+    /// Write every message into this file, without secrets: mcpio trace FILE shows it. A trace that is there is replaced
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) trace_file: Option<PathBuf>,
 

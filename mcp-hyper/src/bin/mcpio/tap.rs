@@ -4,21 +4,22 @@ use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use mcp_hyper::host::{TracedConnection, WireObserver};
+use mcp_hyper::host::{ConnectionTrace, WireObserver};
 use mcp_proto::codec::{Line, Lines};
-use mcp_proto::redact::Redactor;
-use mcp_proto::trace_file::{TraceEvent, TracedFrame};
+use mcp_proto::redact::{Redactor, is_secret_header};
+use mcp_proto::trace_file::TraceEvent;
 use mcp_smol::WireDirection;
 use smol::future::or;
 
-use crate::connect::{self, redactor, server_name};
+use crate::connect::{self, redactor_of, server_name};
 use crate::error::{CommandError, Interrupts, Result};
 use crate::options::CommonOptions;
+use crate::terminal::{close_input, close_output, own_streams};
 
 /// How much is read at a time, in bytes.
 const CHUNK: usize = 64 * 1024;
@@ -32,14 +33,18 @@ const LONGEST: usize = 64 * 1024;
 /// How long to wait for output after the end of the server, which its own children may keep open.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// How long to go on recording after the end of the server.
+const RECORDING_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Starts a server and passes on its streams unchanged, until it ends. The exit code is the server's.
 pub(crate) async fn run(command: &[OsString], common: &CommonOptions) -> Result {
     let Some(trace) = &common.traced else {
         return Err(CommandError::usage("name the file to write by --trace-file FILE"));
     };
+    let redactor = with_own_secrets(redactor_of(command, common)?);
     let mut child = start(command, common)?;
-    let connection = Arc::new(trace.connection(&server_name(command, &redactor(common)?), "stdio"));
-    let (recorder, recording) = Recorder::start(connection.clone(), &redactor(common)?)?;
+    let connection = trace.connection(&server_name(command), "stdio");
+    let (recorder, recording) = Recorder::start(connection, redactor)?;
     // The threads read from this process's own streams, whose buffers would hold messages back.
     let (input, output, errors) = own_streams().map_err(CommandError::server)?;
     let taken = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -47,22 +52,41 @@ pub(crate) async fn run(command: &[OsString], common: &CommonOptions) -> Result 
         return Err(CommandError::server("the server has no standard streams"));
     };
     let sent = recorder.clone();
-    spawn(move || pump(input, stdin, |bytes| sent.bytes(WireDirection::Sent, bytes)))?;
+    spawn(move || {
+        pump(input, stdin, |bytes| sent.bytes(WireDirection::Sent, bytes));
+        close_input();
+    })?;
     let received = recorder.clone();
-    let output = spawn(move || pump(stdout, output, |bytes| received.bytes(WireDirection::Received, bytes)))?;
+    let output = spawn(move || {
+        pump(stdout, output, |bytes| received.bytes(WireDirection::Received, bytes));
+        close_output();
+    })?;
     let errors = spawn(move || pump(stderr, errors, |bytes| recorder.stderr(bytes)))?;
     let status = wait(child).await.map_err(CommandError::server)?;
-    let end = Instant::now() + OUTPUT_TIMEOUT;
-    for thread in [output, errors] {
-        while !thread.is_finished() && Instant::now() < end {
-            thread::sleep(Duration::from_millis(1));
-        }
-    }
-    recording.finish(connection, &status);
+    finished_within(OUTPUT_TIMEOUT, &[&output, &errors]);
+    recording.finish(&status);
     match exit_code(&status) {
         0 => Ok(()),
         code => Err(CommandError::of_server(code)),
     }
+}
+
+/// Waits for threads; returns whether they have finished.
+fn finished_within(timeout: Duration, threads: &[&JoinHandle<()>]) -> bool {
+    let end = Instant::now() + timeout;
+    while Instant::now() < end {
+        if threads.iter().all(|thread| thread.is_finished()) {
+            return true;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    false
+}
+
+/// A redactor that knows the secrets of this process's environment too, which the server has.
+fn with_own_secrets(redactor: Redactor) -> Redactor {
+    let secrets = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_secret_header));
+    secrets.fold(redactor, |redactor, (_, value)| redactor.known(value.as_encoded_bytes()))
 }
 
 fn start(command: &[OsString], common: &CommonOptions) -> Result<Child> {
@@ -78,41 +102,21 @@ fn start(command: &[OsString], common: &CommonOptions) -> Result<Child> {
     started.spawn().map_err(CommandError::server_of(program.display()))
 }
 
-#[cfg(unix)]
-fn own_streams() -> io::Result<(std::fs::File, std::fs::File, std::fs::File)> {
-    use std::os::fd::AsFd as _;
-
-    let stream = |stream: std::os::fd::BorrowedFd<'_>| stream.try_clone_to_owned().map(Into::into);
-    Ok((stream(io::stdin().as_fd())?, stream(io::stdout().as_fd())?, stream(io::stderr().as_fd())?))
-}
-
-#[cfg(windows)]
-fn own_streams() -> io::Result<(std::fs::File, std::fs::File, std::fs::File)> {
-    use std::os::windows::io::AsHandle as _;
-
-    let stream =
-        |stream: std::os::windows::io::BorrowedHandle<'_>| stream.try_clone_to_owned().map(Into::into);
-    Ok((
-        stream(io::stdin().as_handle())?,
-        stream(io::stdout().as_handle())?,
-        stream(io::stderr().as_handle())?,
-    ))
-}
-
 fn spawn(work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     thread::Builder::new().spawn(work).map_err(CommandError::server)
 }
 
-/// Passes bytes on until their end. If nobody takes them any more, they are still read, so that their sender goes on.
-fn pump(mut from: impl Read, to: impl Write, record: impl Fn(&[u8])) {
-    let (mut buffer, mut to) = (vec![0; CHUNK], Some(to));
+/// Passes bytes on until their end, or until they cannot be written: both ends are closed then, so that their sender notices.
+fn pump(mut from: impl Read, mut to: impl Write, record: impl Fn(&[u8])) {
+    let mut buffer = vec![0; CHUNK];
     while let Ok(bytes) = read(&mut from, &mut buffer)
         && !bytes.is_empty()
     {
         // Recorded first: an answer comes after its request.
         record(bytes);
-        let written = to.as_mut().is_some_and(|to| to.write_all(bytes).and_then(|()| to.flush()).is_ok());
-        to = to.filter(|_| written);
+        if to.write_all(bytes).and_then(|()| to.flush()).is_err() {
+            break;
+        }
     }
 }
 
@@ -126,7 +130,7 @@ fn read<'a>(from: &mut impl Read, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> 
     }
 }
 
-/// Waits for the end of the server, and passes on what this process is asked to do by signals. An interrupt of a terminal
+/// Waits for the end of the server, and passes signals on. An interrupt of a terminal
 /// reaches the server by itself.
 async fn wait(mut child: Child) -> io::Result<ExitStatus> {
     let server = child.id();
@@ -184,12 +188,20 @@ enum Piece {
 }
 
 impl Recorder {
-    fn start(connection: Arc<TracedConnection>, redactor: &Redactor) -> Result<(Self, Recording)> {
+    fn start(connection: ConnectionTrace, redactor: Redactor) -> Result<(Self, Recording)> {
         let (pieces, received) = mpsc::channel();
         let recorder = Self { pieces, waiting: Arc::default() };
-        let (waiting, redactor) = (recorder.waiting.clone(), redactor.clone());
-        let thread = spawn(move || record(&received, &waiting, &connection, &redactor))?;
-        let recording = Recording { end: recorder.pieces.clone(), thread };
+        let is_late = Arc::new(AtomicBool::new(false));
+        let mut records = Records {
+            connection: connection.clone(),
+            observer: connection.observer().redactor(redactor.clone()),
+            redactor,
+            errors: Lines::new(LONGEST),
+            gaps: [false; 2],
+        };
+        let (waiting, late) = (recorder.waiting.clone(), is_late.clone());
+        let thread = spawn(move || records.run(&received, &waiting, &late))?;
+        let recording = Recording { connection, end: recorder.pieces.clone(), is_late, thread };
         Ok((recorder, recording))
     }
 
@@ -209,7 +221,7 @@ impl Recorder {
 
     fn take(&self, piece: Piece) {
         self.waiting.fetch_add(piece.length(), Ordering::Relaxed);
-        // The thread ends after the threads that pass bytes on.
+        // If the thread has ended, so does the program.
         let _ = self.pieces.send(piece);
     }
 }
@@ -225,59 +237,80 @@ impl Piece {
 
 /// The thread that records.
 struct Recording {
+    connection: ConnectionTrace,
     end: Sender<Piece>,
+    /// Whether the rest is lost.
+    is_late: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
 impl Recording {
-    /// Waits until everything is recorded.
-    fn finish(self, connection: Arc<TracedConnection>, status: &ExitStatus) {
+    /// Waits until everything is recorded, but not for long.
+    fn finish(self, status: &ExitStatus) {
         let _ = self.end.send(Piece::End);
+        if !finished_within(RECORDING_TIMEOUT, &[&self.thread]) {
+            self.is_late.store(true, Ordering::Relaxed);
+        }
         // A panic is on standard error already.
         let _ = self.thread.join();
-        if let Some(connection) = Arc::into_inner(connection) {
-            connection.close(status.to_string());
-        }
+        self.connection.close(status.to_string());
     }
 }
 
-fn record(
-    pieces: &Receiver<Piece>,
-    waiting: &AtomicUsize,
-    connection: &Arc<TracedConnection>,
-    redactor: &Redactor,
-) {
-    let frames = connection.clone();
-    let mut observer = WireObserver::new(move |frame| frames.record_frame(&frame)).redactor(redactor.clone());
-    let mut errors = Lines::new(LONGEST);
-    // Whether the beginning of the present line is missing, of either direction.
-    let mut gaps = [false; 2];
-    while let Ok(piece) = pieces.recv() {
-        let length = piece.length();
+/// The state of the thread that records.
+struct Records {
+    connection: ConnectionTrace,
+    observer: WireObserver,
+    redactor: Redactor,
+    errors: Lines,
+    /// Whether the beginning of the present line is missing, of either direction.
+    gaps: [bool; 2],
+}
+
+impl Records {
+    fn run(&mut self, pieces: &Receiver<Piece>, waiting: &AtomicUsize, is_late: &AtomicBool) {
+        while let Ok(piece) = pieces.recv()
+            && !matches!(piece, Piece::End)
+        {
+            if is_late.load(Ordering::Relaxed) {
+                return self.connection.record(TraceEvent::Lost { records: 1 });
+            }
+            let length = piece.length();
+            self.record(piece);
+            waiting.fetch_sub(length, Ordering::Relaxed);
+        }
+        if let Some(line) = self.errors.handle_eof() {
+            self.record_error(&line);
+        }
+    }
+
+    fn record(&mut self, piece: Piece) {
         match piece {
             Piece::Bytes(direction, bytes) => {
-                let gap = &mut gaps[direction as usize];
-                observer.handle_bytes(direction, after_gap(gap, &bytes));
+                let gap = &mut self.gaps[direction as usize];
+                self.observer.handle_bytes(direction, after_gap(gap, &bytes));
             }
             Piece::Gap(direction) => {
-                let gap = &mut gaps[direction as usize];
-                if !std::mem::replace(gap, true) {
-                    observer.handle_bytes(direction, b"\n");
-                    connection.record(TraceEvent::Lost { records: 1 });
+                if !std::mem::replace(&mut self.gaps[direction as usize], true) {
+                    self.observer.handle_bytes(direction, b"\n");
+                    self.connection.record(TraceEvent::Lost { records: 1 });
                 }
             }
             Piece::Stderr(bytes) => {
-                errors.handle_input(bytes.into());
-                while let Some(line) = errors.poll_line() {
-                    record_error(connection, redactor, &line);
+                self.errors.handle_input(bytes.into());
+                while let Some(line) = self.errors.poll_line() {
+                    self.record_error(&line);
                 }
             }
-            Piece::End => break,
+            Piece::End => {}
         }
-        waiting.fetch_sub(length, Ordering::Relaxed);
     }
-    if let Some(line) = errors.handle_eof() {
-        record_error(connection, redactor, &line);
+
+    fn record_error(&self, line: &Line) {
+        match line {
+            Line::Whole(text) => self.connection.record_stderr(&self.redactor, text, text.len()),
+            Line::TooLong { head, bytes, .. } => self.connection.record_stderr(&self.redactor, head, *bytes),
+        }
     }
 }
 
@@ -289,15 +322,4 @@ fn after_gap<'a>(gap: &mut bool, bytes: &'a [u8]) -> &'a [u8] {
     let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else { return &[] };
     *gap = false;
     bytes.get(end + 1..).unwrap_or_default()
-}
-
-fn record_error(connection: &TracedConnection, redactor: &Redactor, line: &Line) {
-    let (text, length) = match line {
-        Line::Whole(text) => (text, text.len()),
-        Line::TooLong { head, bytes, .. } => (head, *bytes),
-    };
-    let whole = String::from_utf8_lossy(text);
-    let shown = redactor.cut_text(&whole);
-    let length = if length > text.len() { length } else { shown.len() };
-    connection.record(TraceEvent::Stderr { frame: TracedFrame::new(shown.as_bytes(), length) });
 }

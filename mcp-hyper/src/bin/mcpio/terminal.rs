@@ -5,6 +5,7 @@
 
 use std::env;
 use std::fmt::Display;
+use std::fs::File;
 use std::io::{self, IsTerminal as _, Write};
 
 use anstream::stream::{AsLockedWrite, RawStream};
@@ -524,6 +525,47 @@ mod text_tests {
         assert_eq!(text.lines()[1].spans().next(), Some((BAD, "c")));
     }
 }
+
+/// Standard input, output and error of this process, without their buffers: for bytes that are another program's.
+#[cfg(unix)]
+pub(crate) fn own_streams() -> io::Result<(File, File, File)> {
+    use std::os::fd::AsFd as _;
+
+    let stream = |stream: std::os::fd::BorrowedFd<'_>| stream.try_clone_to_owned().map(Into::into);
+    Ok((stream(io::stdin().as_fd())?, stream(io::stdout().as_fd())?, stream(io::stderr().as_fd())?))
+}
+
+#[cfg(windows)]
+pub(crate) fn own_streams() -> io::Result<(File, File, File)> {
+    use std::os::windows::io::AsHandle as _;
+
+    let stream =
+        |stream: std::os::windows::io::BorrowedHandle<'_>| stream.try_clone_to_owned().map(Into::into);
+    Ok((
+        stream(io::stdin().as_handle())?,
+        stream(io::stdout().as_handle())?,
+        stream(io::stderr().as_handle())?,
+    ))
+}
+
+/// Closes standard input: the client must notice that the server has closed its own.
+#[cfg(unix)]
+pub(crate) fn close_input() {
+    // If this fails, the client notices at the end of this process.
+    let _ = File::open("/dev/null").map(rustix::stdio::dup2_stdin);
+}
+
+/// Closes standard output: the client must notice that the server has closed its own.
+#[cfg(unix)]
+pub(crate) fn close_output() {
+    let _ = File::options().write(true).open("/dev/null").map(rustix::stdio::dup2_stdout);
+}
+
+#[cfg(not(unix))]
+pub(crate) fn close_input() {}
+
+#[cfg(not(unix))]
+pub(crate) fn close_output() {}
 
 #[cfg(test)]
 mod tests {

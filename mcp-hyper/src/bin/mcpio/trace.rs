@@ -1,18 +1,24 @@
 //! Trace files: `--trace-file` writes one, and `mcpio trace` shows it.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use mcp_hyper::host::TraceFile;
 use mcp_proto::HumanDuration;
-use mcp_proto::trace_file::{Finding, RequestOutcome, Sender, Trace, TraceReport, TracedRequest};
+use mcp_proto::trace_file::{
+    Finding, RequestOutcome, Sender, Trace, TraceReport, TracedConnection, TracedRequest,
+};
 use serde_json::{Value, json};
 
 use crate::error::{CommandError, Result};
 use crate::options::CommonOptions;
 use crate::show::{self, Table};
 use crate::terminal::{BAD, GOOD, QUIET, Screen, Text, styled};
+
+/// How many findings of a kind are shown.
+const MOST_ALIKE: usize = 5;
 
 /// Opens the file of `--trace-file`.
 pub(crate) fn open(common: &mut CommonOptions) -> Result {
@@ -40,23 +46,29 @@ pub(crate) fn show(file: &Path, mermaid: bool, screen: &mut Screen) -> Result {
     let trace = Trace::parse(&bytes).map_err(CommandError::server_of(file.display()))?;
     let report = trace.report();
     if mermaid {
-        return Ok(screen.line(Text::block(&diagram(&report)))?);
-    }
-    if screen.is_json() {
+        screen.line(Text::block(&diagram(&report)))?;
+    } else if screen.is_json() {
         show::json(screen, &as_json(&trace, &report))?;
     } else {
         in_words(&trace, &report, screen)?;
     }
     match report.findings.len() {
         0 => Ok(()),
-        count => Err(CommandError::in_result(&format!("{count} times a requirement was broken"))),
+        1 => Err(CommandError::in_result("a requirement was broken")),
+        count => Err(CommandError::in_result(&format!("requirements were broken {count} times"))),
     }
 }
 
 fn as_json(trace: &Trace, report: &TraceReport) -> Value {
     let connections = report.connections.iter().map(|it| {
         let revision = it.revision.map(|revision| revision.as_str());
-        json!({ "number": it.number, "server": it.server, "transport": it.transport, "revision": revision })
+        json!({
+            "number": it.number,
+            "server": it.server,
+            "transport": it.transport,
+            "revision": revision,
+            "closed": it.is_closed,
+        })
     });
     let requests = report.requests.iter().map(|it| {
         let error = match &it.outcome {
@@ -123,8 +135,10 @@ fn in_words(trace: &Trace, report: &TraceReport, screen: &mut Screen) -> Result 
     for connection in &report.connections {
         let revision = connection.revision.map_or("no known revision", |revision| revision.as_str());
         let server = if connection.server.is_empty() { "a server" } else { &connection.server };
-        let text =
-            format!("connection {}: {server} over {}, {revision}", connection.number, connection.transport);
+        let open =
+            if connection.is_closed { "" } else { ", without an end: it goes on, or its program was killed" };
+        let TracedConnection { number, transport, .. } = connection;
+        let text = format!("connection {number}: {server} over {transport}, {revision}{open}");
         screen.line(styled(QUIET, text))?;
     }
     let mut table = Table::new(&["at", "request", "took", "outcome"]);
@@ -137,9 +151,21 @@ fn in_words(trace: &Trace, report: &TraceReport, screen: &mut Screen) -> Result 
     for line in &trace.unread {
         screen.line(styled(BAD, format_args!("line {} cannot be read: {}", line.number, line.reason)))?;
     }
+    let mut counts: BTreeMap<_, usize> = BTreeMap::new();
     for finding in &report.findings {
-        screen.line(styled(BAD, in_a_line(finding)))?;
-        screen.line(styled(QUIET, format_args!("    {} {}", finding.breach.row(), finding.breach.page())))?;
+        let count = counts.entry((finding.connection, finding.sender, finding.breach)).or_default();
+        *count += 1;
+        if *count <= MOST_ALIKE {
+            screen.line(styled(BAD, in_a_line(finding)))?;
+            screen.line(styled(
+                QUIET,
+                format_args!("    {} {}", finding.breach.row(), finding.breach.page()),
+            ))?;
+        }
+    }
+    for ((_, side, breach), count) in counts.iter().filter(|(_, count)| **count > MOST_ALIKE) {
+        let more = count - MOST_ALIKE;
+        screen.line(styled(BAD, format_args!("{more} times more the {} sent {breach}", sender(*side))))?;
     }
     if report.findings.is_empty() {
         screen.line(styled(GOOD, "No broken requirement is visible."))?;
@@ -178,6 +204,9 @@ fn in_a_line(finding: &Finding) -> String {
     format!("{at:.3} s, the {} sent {}: {}", sender(finding.sender), finding.breach, finding.detail)
 }
 
+/// How many findings a diagram shows.
+const MOST_NOTES: usize = 50;
+
 /// The requests and their ends as a sequence diagram of Mermaid.
 fn diagram(report: &TraceReport) -> String {
     let mut arrows = Vec::new();
@@ -196,6 +225,11 @@ fn diagram(report: &TraceReport) -> String {
             let ended = label(&format!("{}, {}", outcome(request), took(time)));
             arrows.push((end, format!("    {from}-->>{to}: {ended}")));
         }
+    }
+    for finding in report.findings.iter().take(MOST_NOTES) {
+        let note =
+            label(&format!("the {} sent {}: {}", sender(finding.sender), finding.breach, finding.detail));
+        arrows.push((finding.at, format!("    Note over C,S{}: {note}", finding.connection)));
     }
     // Of those at one time the order stays.
     arrows.sort_by_key(|(at, _)| *at);

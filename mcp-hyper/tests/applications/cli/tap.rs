@@ -1,7 +1,7 @@
 //! `mcpio tap` and `--trace-file` write what goes over the wire; `mcpio trace` shows it.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -143,4 +143,74 @@ fn tap_needs_a_file_and_a_trace_is_one() {
     let shown = Command::new(program()).arg("trace").arg(&trace.0).output().unwrap();
     assert_eq!(shown.status.code(), Some(3), "{shown:?}");
     assert!(String::from_utf8_lossy(&shown.stderr).contains("not the header of a trace"), "{shown:?}");
+}
+
+/// A client that reads one line and then goes away.
+#[test]
+fn closed_pipes_are_closed_on_the_other_side_too() {
+    let trace = TraceOf::new("pipes");
+    let start = Instant::now();
+    let mut child = tap(&trace, "exec 1>&-; exec sleep 20").spawn().unwrap();
+    let mut output = Vec::new();
+    child.stdout.take().unwrap().read_to_end(&mut output).unwrap();
+    assert!(start.elapsed() < Duration::from_secs(15), "the end of the server's output is passed on");
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    child.wait().unwrap();
+
+    let mut child = tap(&trace, "echo a; while echo b; do sleep 0.05; done; exit 3").spawn().unwrap();
+    drop(child.stdout.take());
+    let status = child.wait().unwrap();
+    assert!(!status.success(), "the server notices that its reader is gone: {status}");
+
+    let mut child = tap(&trace, "exec 0<&-; exec sleep 20").spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let start = Instant::now();
+    while input.write_all(&[b'a'; 1000]).is_ok() {
+        assert!(start.elapsed() < Duration::from_secs(15), "the client notices that its reader is gone");
+    }
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn server_that_writes_faster_than_is_recorded_still_ends_at_a_signal() {
+    let trace = TraceOf::new("fast");
+    let mut command = tap(&trace, "exec yes");
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let start = Instant::now();
+    while !fs::metadata(&trace.0).is_ok_and(|file| file.len() > 10_000) {
+        assert!(start.elapsed() < Duration::from_secs(15));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    while child.try_wait().unwrap().is_none() {
+        assert!(start.elapsed() < Duration::from_secs(30));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let records = trace.read().records;
+    assert!(matches!(records.last().unwrap().event, TraceEvent::Closed { .. }));
+}
+
+#[test]
+fn secrets_of_the_environment_and_of_the_command_are_hidden() {
+    let trace = TraceOf::new("inherited");
+    let mut command = Command::new(program());
+    command.arg("tap").arg("--trace-file").arg(&trace.0);
+    command.args([
+        "--",
+        "sh",
+        "-c",
+        "echo $MY_SECRET_TOKEN $2 $3; echo $2 >&2",
+        "sh",
+        "--api-key",
+        "plain-987",
+    ]);
+    command.arg("--password=hunter-22").env("MY_SECRET_TOKEN", "from-the-environment");
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert_eq!(output.stdout, b"from-the-environment plain-987 --password=hunter-22\n");
+    let written = fs::read_to_string(&trace.0).unwrap();
+    for secret in ["from-the", "plain-987", "hunter-22"] {
+        assert!(!written.contains(secret), "{secret}: {written}");
+    }
+    assert!(written.contains("\"server\":\"sh\""), "{written}");
 }

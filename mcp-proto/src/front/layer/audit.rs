@@ -25,7 +25,7 @@ const MAX_NAME: usize = 1024;
 const MAX_ERROR: usize = 1024;
 
 /// A [layer](super) that records each request once it has ended: who made it, what it asked for and how it ended, without its
-/// secrets.
+/// secrets. A request that is cancelled or refused before its handler begins reaches no layer, and no audit.
 ///
 /// It belongs outside of the layers that deny requests, so that it records what they deny: add it first.
 ///
