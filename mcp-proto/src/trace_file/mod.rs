@@ -179,6 +179,16 @@ pub enum Sender {
     Server,
 }
 
+impl Sender {
+    /// The other side.
+    fn other(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+}
+
 /// A text as it was on the wire, or its beginning.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TracedFrame {

@@ -141,15 +141,17 @@ pub enum Breach {
 }
 
 impl Breach {
-    /// The number of the requirement in the list of this project, `tests/requirements.txt`.
-    pub fn row(self) -> &'static str {
-        match self {
-            Self::NotAMessage => "S2.1",
-            Self::IdReused => "C1.2",
-            Self::AnswerToNothing => "S1.1",
-            Self::WrongDirection => "C1.5",
-            Self::BeforeHandshake => "C2.12",
-            Self::ProgressOfNothing | Self::ProgressNotRising => "S6.2",
+    /// The number of the requirement on this side, in the list of this project, `tests/requirements.txt`.
+    pub fn row(self, sender: Sender) -> &'static str {
+        match (self, sender) {
+            (Self::NotAMessage, Sender::Client) => "C3.1",
+            (Self::NotAMessage, Sender::Server) => "S2.1",
+            (Self::WrongDirection, Sender::Client) => "C1.5",
+            (Self::WrongDirection, Sender::Server) => "S2.2",
+            (Self::IdReused, _) => "C1.2",
+            (Self::AnswerToNothing, _) => "S1.1",
+            (Self::BeforeHandshake, _) => "C2.12",
+            (Self::ProgressOfNothing | Self::ProgressNotRising, _) => "S6.2",
         }
     }
 
@@ -186,28 +188,27 @@ display_text! { Breach:
 impl TraceReport {
     pub(super) fn new(trace: &Trace) -> Self {
         let mut report = Self::default();
-        let mut connections: BTreeMap<u64, Conversation> = BTreeMap::new();
+        let mut conversations: Vec<Conversation> = Vec::new();
+        let mut places = BTreeMap::new();
         for record in &trace.records {
-            let number = record.connection;
-            let conversation = connections.entry(number).or_insert_with(|| {
-                let place = report.connections.len();
-                let (server, transport) = Default::default();
-                let connection =
-                    TracedConnection { number, server, transport, revision: None, is_closed: false };
-                report.connections.push(connection);
-                Conversation { place, ..Conversation::default() }
+            let place = *places.entry(record.connection).or_insert_with(|| {
+                conversations.push(Conversation::new(record.connection));
+                conversations.len().saturating_sub(1)
             });
-            conversation.read(record, &mut report);
+            if let Some(conversation) = conversations.get_mut(place) {
+                conversation.read(record, &mut report);
+            }
         }
+        report.connections = conversations.into_iter().map(|it| it.connection).collect();
         report
     }
 }
 
 /// The state of a connection while its records are read.
-#[derive(Default)]
 struct Conversation {
-    /// Its place among the connections of the report.
-    place: usize,
+    connection: TracedConnection,
+    /// Whether the trace has all of it so far: its beginning, and no message that is lost or cut.
+    is_whole: bool,
     /// The requests that wait for their answer, and their places in the report.
     waiting: BTreeMap<(Sender, Id), usize>,
     used: BTreeSet<(Sender, Id)>,
@@ -231,37 +232,49 @@ struct Occasion<'a> {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Params {
-    name: Option<String>,
-    uri: Option<String>,
+    name: Value,
+    uri: Value,
     #[serde(rename = "_meta")]
-    meta: BTreeMap<String, Value>,
+    meta: Value,
     #[serde(rename = "requestId")]
-    request_id: Option<Id>,
+    request_id: Value,
     #[serde(rename = "progressToken")]
-    token: Option<Value>,
-    progress: Option<f64>,
+    token: Value,
+    progress: Value,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct ResultMembers {
-    is_error: Option<bool>,
-    result_type: Option<String>,
-    protocol_version: Option<String>,
+    is_error: Value,
+    result_type: Value,
+    protocol_version: Value,
 }
 
-/// The members of a payload; none if it has others, or some of other types.
+/// The members of a payload, of any types; none if it is no object.
 fn members<T: Default + for<'a> Deserialize<'a>>(payload: Option<&Raw>) -> T {
     payload.and_then(|payload| payload.decode().ok()).unwrap_or_default()
 }
 
 impl Conversation {
+    fn new(number: u64) -> Self {
+        let (server, transport) = Default::default();
+        Self {
+            connection: TracedConnection { number, server, transport, revision: None, is_closed: false },
+            is_whole: false,
+            waiting: BTreeMap::new(),
+            used: BTreeSet::new(),
+            exchanges: BTreeSet::new(),
+            tokens: BTreeMap::new(),
+        }
+    }
+
     fn read(&mut self, record: &TraceRecord, report: &mut TraceReport) {
         match &record.event {
             TraceEvent::Opened { server, transport } => {
-                if let Some(connection) = report.connections.get_mut(self.place) {
-                    (connection.server, connection.transport) = (server.clone(), transport.clone());
-                }
+                let connection = &mut self.connection;
+                (connection.server, connection.transport) = (server.clone(), transport.clone());
+                self.is_whole = true;
             }
             TraceEvent::Message { from, exchange, frame } => {
                 let text = match exchange {
@@ -287,11 +300,8 @@ impl Conversation {
                 }
             }
             TraceEvent::Ended { exchange, .. } => _ = self.exchanges.remove(exchange),
-            TraceEvent::Closed { .. } => {
-                if let Some(connection) = report.connections.get_mut(self.place) {
-                    connection.is_closed = true;
-                }
-            }
+            TraceEvent::Closed { .. } => self.connection.is_closed = true,
+            TraceEvent::Lost { .. } => self.is_whole = false,
             _ => {}
         }
     }
@@ -323,6 +333,8 @@ impl Conversation {
 
     /// Reads the beginning of a message.
     fn read_cut(&mut self, cut: &Malformed, occasion: &Occasion<'_>, report: &mut TraceReport) {
+        // What is not here, such as a token for progress, must not be missed later.
+        self.is_whole = false;
         let (Some(id), Some(kind)) = (&cut.recovered.id, cut.recovered.kind) else { return };
         match kind {
             EnvelopeKind::Request => {
@@ -345,28 +357,30 @@ impl Conversation {
                 let Some(id) = id else { return };
                 let outcome = match outcome {
                     Err(error) => RequestOutcome::Refused { code: error.code, message: error.message },
-                    Ok(result) => self.outcome_of(members(Some(&result)), report),
+                    Ok(result) => self.outcome_of(&members(Some(&result))),
                 };
                 self.end(&id, outcome, occasion, report);
             }
         }
     }
 
-    fn outcome_of(&mut self, result: ResultMembers, report: &mut TraceReport) -> RequestOutcome {
-        if let Some(connection) = report.connections.get_mut(self.place)
-            && let Some(revision) = result.protocol_version.as_deref().and_then(Revision::parse)
-        {
-            connection.revision = Some(revision);
-        }
-        match (result.is_error, result.result_type.as_deref()) {
+    fn outcome_of(&mut self, result: &ResultMembers) -> RequestOutcome {
+        self.note_revision(&result.protocol_version);
+        match (result.is_error.as_bool(), result.result_type.as_str()) {
             (_, Some("input_required")) => RequestOutcome::InputRequired,
             (Some(true), _) => RequestOutcome::ToolFailed,
             _ => RequestOutcome::Answered,
         }
     }
 
-    fn revision(&self, report: &TraceReport) -> Option<Revision> {
-        report.connections.get(self.place).and_then(|connection| connection.revision)
+    fn note_revision(&mut self, revision: &Value) {
+        if let Some(revision) = revision.as_str().and_then(Revision::parse) {
+            self.connection.revision = Some(revision);
+        }
+    }
+
+    fn era(&self) -> Option<Era> {
+        self.connection.revision.map(Revision::era)
     }
 
     fn begin(
@@ -377,14 +391,10 @@ impl Conversation {
         occasion: &Occasion<'_>,
         report: &mut TraceReport,
     ) {
-        let asked = params.meta.get(meta_keys::PROTOCOL_VERSION).and_then(Value::as_str);
-        if let Some(revision) = asked.and_then(Revision::parse)
-            && let Some(connection) = report.connections.get_mut(self.place)
-        {
-            connection.revision = Some(revision);
+        if let Some(revision) = params.meta.get(meta_keys::PROTOCOL_VERSION) {
+            self.note_revision(revision);
         }
-        let era = self.revision(report).map(Revision::era);
-        self.check_request(&id, method, era, occasion, report);
+        self.check_request(&id, method, occasion, report);
         let place = report.requests.len();
         if let Some(token) = params.meta.get(meta_keys::PROGRESS_TOKEN) {
             let state = ProgressState { request: place, last: None };
@@ -395,7 +405,7 @@ impl Conversation {
             sender: occasion.sender,
             id: id.clone(),
             method: method.to_owned(),
-            name: params.name.clone().or_else(|| params.uri.clone()),
+            name: params.name.as_str().or(params.uri.as_str()).map(ToOwned::to_owned),
             start: occasion.record.at(),
             end: None,
             progress: 0,
@@ -404,17 +414,12 @@ impl Conversation {
         self.waiting.insert((occasion.sender, id), place);
     }
 
-    fn check_request(
-        &mut self,
-        id: &Id,
-        method: &str,
-        era: Option<Era>,
-        occasion: &Occasion<'_>,
-        report: &mut TraceReport,
-    ) {
+    fn check_request(&mut self, id: &Id, method: &str, occasion: &Occasion<'_>, report: &mut TraceReport) {
+        let era = self.era();
         let key = (occasion.sender, id.clone());
         let is_new = self.used.insert(key.clone());
-        if self.waiting.contains_key(&key) || !is_new && era == Some(Era::Legacy) {
+        let is_waiting = self.is_whole && self.waiting.contains_key(&key);
+        if is_waiting || !is_new && era == Some(Era::Legacy) {
             occasion.find(report, Breach::IdReused, format!("{method} has id {id}"));
         }
         if occasion.sender == Sender::Server && era == Some(Era::Modern) {
@@ -422,26 +427,22 @@ impl Conversation {
         }
         // A client of no known era has not begun the handshake, or waits for its answer.
         let begins = ["initialize", "ping", "server/discover"].contains(&method);
-        let is_whole =
-            report.connections.get(self.place).is_some_and(|connection| !connection.transport.is_empty());
-        if occasion.sender == Sender::Client && era.is_none() && is_whole && !begins {
+        if occasion.sender == Sender::Client && era.is_none() && self.is_whole && !begins {
             occasion.find(report, Breach::BeforeHandshake, method.to_owned());
         }
     }
 
     fn end(&mut self, id: &Id, outcome: RequestOutcome, occasion: &Occasion<'_>, report: &mut TraceReport) {
-        if occasion.sender == Sender::Client && self.revision(report).map(Revision::era) == Some(Era::Modern)
-        {
+        if occasion.sender == Sender::Client && self.era() == Some(Era::Modern) {
             occasion.find(report, Breach::WrongDirection, format!("an answer to {id}"));
         }
-        let asked_by = match occasion.sender {
-            Sender::Client => Sender::Server,
-            Sender::Server => Sender::Client,
-        };
-        let request = self.waiting.remove(&(asked_by, id.clone()));
+        let request = self.waiting.remove(&(occasion.sender.other(), id.clone()));
         match request.and_then(|place| report.requests.get_mut(place)) {
             Some(request) => (request.end, request.outcome) = (Some(occasion.record.at()), outcome),
-            None => occasion.find(report, Breach::AnswerToNothing, format!("id {id}: {outcome}")),
+            None if self.is_whole => {
+                occasion.find(report, Breach::AnswerToNothing, format!("id {id}: {outcome}"));
+            }
+            None => {}
         }
     }
 
@@ -454,7 +455,8 @@ impl Conversation {
         let params: Params = members(notification.params.as_ref());
         match &*notification.method {
             "notifications/cancelled" => {
-                let key = params.request_id.map(|id| (occasion.sender, id));
+                let id: Option<Id> = serde_json::from_value(params.request_id).ok();
+                let key = id.map(|id| (occasion.sender, id));
                 // Its answer may still be on its way.
                 let request = key.and_then(|key| self.waiting.get(&key));
                 if let Some(request) = request.and_then(|place| report.requests.get_mut(*place)) {
@@ -467,23 +469,23 @@ impl Conversation {
     }
 
     fn read_progress(&mut self, params: &Params, occasion: &Occasion<'_>, report: &mut TraceReport) {
-        let Some(token) = &params.token else { return };
-        let asked_by = match occasion.sender {
-            Sender::Client => Sender::Server,
-            Sender::Server => Sender::Client,
-        };
-        let state = self.tokens.get_mut(&(asked_by, token.to_string()));
+        let token = &params.token;
+        let state = self.tokens.get_mut(&(occasion.sender.other(), token.to_string()));
         let request = state.as_ref().and_then(|state| report.requests.get_mut(state.request));
         let (Some(state), Some(request)) = (state, request) else {
-            return occasion.find(report, Breach::ProgressOfNothing, format!("token {token}"));
+            if self.is_whole {
+                occasion.find(report, Breach::ProgressOfNothing, format!("token {token}"));
+            }
+            return;
         };
         request.progress = request.progress.saturating_add(1);
         let is_over = request.end.is_some() && request.outcome != RequestOutcome::Cancelled;
-        let is_rising = match (state.last, params.progress) {
+        let progress = params.progress.as_f64();
+        let is_rising = match (state.last, progress) {
             (Some(last), Some(now)) => now > last,
             _ => true,
         };
-        state.last = params.progress.or(state.last);
+        state.last = progress.or(state.last);
         if is_over {
             occasion.find(report, Breach::ProgressOfNothing, format!("token {token}, after the answer"));
         } else if !is_rising {
@@ -654,5 +656,34 @@ mod tests {
         .report();
         assert_eq!(report.requests[0].outcome, RequestOutcome::Answered);
         assert_eq!(report.findings, []);
+    }
+
+    #[test]
+    fn what_a_trace_lacks_is_no_breach() {
+        let message = |text: &str| TraceEvent::Message {
+            from: S,
+            exchange: None,
+            frame: TracedFrame::new(text, text.len()),
+        };
+        let answer = message(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+        let progress = message(
+            r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":1}}"#,
+        );
+        let opened = TraceEvent::Opened { server: "demo".into(), transport: "stdio".into() };
+        for missing in [TraceEvent::Lost { records: 1 }, TraceEvent::Unknown] {
+            let is_lost = missing != TraceEvent::Unknown;
+            let events = [opened.clone(), missing, progress.clone(), answer.clone()];
+            assert_eq!(trace(events).report().findings.is_empty(), is_lost);
+        }
+        assert_eq!(trace([progress, answer]).report().findings, []);
+    }
+
+    #[test]
+    fn members_of_other_types_hide_no_others() {
+        let call = r#"{"jsonrpc":"2.0","id":1,"method":"x/y","params":{"name":{"a":1},"uri":5,"_meta":{"progressToken":7}}}"#;
+        let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":1}}"#;
+        let report = report(&[INITIALIZE, INITIALIZED, (C, call), (S, progress)]);
+        assert_eq!(report.findings, []);
+        assert_eq!((report.requests[1].progress, &report.requests[1].name), (1, &None));
     }
 }

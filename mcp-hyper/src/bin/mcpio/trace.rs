@@ -93,7 +93,7 @@ fn as_json(trace: &Trace, report: &TraceReport) -> Value {
             "atMs": milliseconds(it.at),
             "connection": it.connection,
             "from": sender(it.sender),
-            "requirement": it.breach.row(),
+            "requirement": it.breach.row(it.sender),
             "page": it.breach.page(),
             "message": it.breach.to_string(),
             "detail": it.detail,
@@ -159,7 +159,7 @@ fn in_words(trace: &Trace, report: &TraceReport, screen: &mut Screen) -> Result 
             screen.line(styled(BAD, in_a_line(finding)))?;
             screen.line(styled(
                 QUIET,
-                format_args!("    {} {}", finding.breach.row(), finding.breach.page()),
+                format_args!("    {} {}", finding.breach.row(finding.sender), finding.breach.page()),
             ))?;
         }
     }
