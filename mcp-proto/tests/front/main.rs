@@ -39,6 +39,7 @@ mod http_parts;
 mod http_sessions;
 mod http_stateless;
 mod http_threads;
+mod layer_limits;
 mod layer_messages;
 mod layer_messages_http;
 mod layer_rules;
