@@ -47,7 +47,9 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-pub use self::report::{Breach, Finding, RequestOutcome, TraceReport, TracedConnection, TracedRequest};
+pub use self::report::{
+    Breach, Finding, RequestOutcome, TraceReport, TracedConnection, TracedNotification, TracedRequest,
+};
 use crate::UnixTime;
 use crate::prelude::*;
 

@@ -10,7 +10,9 @@ use super::{Sender, Trace, TraceEvent, TraceRecord, TracedFrame};
 use crate::Limits;
 use crate::meta_keys;
 use crate::prelude::*;
-use crate::rpc::{self, EnvelopeKind, Frame, Id, Malformed, Message, Notification, Raw, Request, Response};
+use crate::rpc::{
+    self, EnvelopeKind, ErrorObject, Frame, Id, Malformed, Message, Notification, Raw, Request, Response,
+};
 use crate::schema::{Era, Revision};
 
 /// The requests of a trace with their answers, and the breaches of the protocol that it shows.
@@ -21,6 +23,8 @@ pub struct TraceReport {
     pub connections: Vec<TracedConnection>,
     /// The requests of both sides, in the order in which they were sent.
     pub requests: Vec<TracedRequest>,
+    /// The notifications of both sides, in the order in which they were sent.
+    pub notifications: Vec<TracedNotification>,
     /// The breaches, in their order. Requirements that no trace can show are not among them.
     pub findings: Vec<Finding>,
 }
@@ -63,6 +67,30 @@ pub struct TracedRequest {
     pub progress: usize,
     /// How it ended.
     pub outcome: RequestOutcome,
+    /// Its parameters, if the trace has all of them.
+    pub params: Option<Raw>,
+    /// Its answer, if the trace has all of it.
+    pub answer: Option<Result<Raw, ErrorObject>>,
+    /// Of a server's request, the place of the client's request on whose behalf it was sent, as far as the trace shows it.
+    pub on_behalf_of: Option<usize>,
+}
+
+/// A notification of a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TracedNotification {
+    /// The number of its connection.
+    pub connection: u64,
+    /// Who sent it.
+    pub sender: Sender,
+    /// The time at which it was sent, since the beginning of the trace.
+    pub at: Duration,
+    /// Its method.
+    pub method: String,
+    /// Its parameters.
+    pub params: Option<Raw>,
+    /// The place of the other side's request to which it belongs, as far as the trace shows it.
+    pub on_behalf_of: Option<usize>,
 }
 
 impl TracedRequest {
@@ -212,8 +240,10 @@ struct Conversation {
     /// The requests that wait for their answer, and their places in the report.
     waiting: BTreeMap<(Sender, Id), usize>,
     used: BTreeSet<(Sender, Id)>,
-    /// The exchanges that carry messages and have not ended.
-    exchanges: BTreeSet<u64>,
+    /// The places of the client's requests among them.
+    in_flight: BTreeSet<usize>,
+    /// The exchanges that carry messages and have not ended, with the place of the request in them.
+    exchanges: BTreeMap<u64, Option<usize>>,
     /// The tokens by which the other side reports progress, as JSON.
     tokens: BTreeMap<(Sender, String), ProgressState>,
 }
@@ -227,6 +257,7 @@ struct ProgressState {
 struct Occasion<'a> {
     record: &'a TraceRecord,
     sender: Sender,
+    exchange: Option<u64>,
 }
 
 #[derive(Default, Deserialize)]
@@ -264,7 +295,8 @@ impl Conversation {
             is_whole: false,
             waiting: BTreeMap::new(),
             used: BTreeSet::new(),
-            exchanges: BTreeSet::new(),
+            in_flight: BTreeSet::new(),
+            exchanges: BTreeMap::new(),
             tokens: BTreeMap::new(),
         }
     }
@@ -279,23 +311,24 @@ impl Conversation {
             TraceEvent::Message { from, exchange, frame } => {
                 let text = match exchange {
                     None => Some(frame.as_bytes()),
-                    Some(exchange) if self.exchanges.contains(exchange) => {
+                    Some(exchange) if self.exchanges.contains_key(exchange) => {
                         message_of_response(frame.as_bytes())
                     }
                     Some(_) => None,
                 };
                 if let Some(text) = text {
-                    self.read_frame(text, frame, &Occasion { record, sender: *from }, report);
+                    let occasion = Occasion { record, sender: *from, exchange: *exchange };
+                    self.read_frame(text, frame, &occasion, report);
                 }
             }
             TraceEvent::Request { exchange, method, frame, .. } => {
                 // Requests of a login are none of the protocol's.
                 let is_message = frame.is_cut() || read(frame.as_bytes()).is_ok();
                 if is_message || method == "GET" {
-                    self.exchanges.insert(*exchange);
+                    self.exchanges.insert(*exchange, None);
                 }
                 if is_message {
-                    let occasion = Occasion { record, sender: Sender::Client };
+                    let occasion = Occasion { record, sender: Sender::Client, exchange: Some(*exchange) };
                     self.read_frame(frame.as_bytes(), frame, &occasion, report);
                 }
             }
@@ -339,9 +372,9 @@ impl Conversation {
         match kind {
             EnvelopeKind::Request => {
                 let method = cut.recovered.method.as_deref().unwrap_or_default();
-                self.begin(id.clone(), method, &Params::default(), occasion, report);
+                self.begin(id.clone(), method, None, occasion, report);
             }
-            EnvelopeKind::Response => self.end(id, RequestOutcome::Answered, occasion, report),
+            EnvelopeKind::Response => self.end(id, RequestOutcome::Answered, None, occasion, report),
             EnvelopeKind::Notification => {}
         }
     }
@@ -349,17 +382,18 @@ impl Conversation {
     fn read_message(&mut self, message: Message, occasion: &Occasion<'_>, report: &mut TraceReport) {
         match message {
             Message::Request(Request { id, method, params }) => {
-                let params: Params = members(params.as_ref());
-                self.begin(id, &method, &params, occasion, report);
+                self.begin(id, &method, params, occasion, report);
             }
             Message::Notification(notification) => self.read_notification(&notification, occasion, report),
             Message::Response(Response { id, outcome, .. }) => {
                 let Some(id) = id else { return };
-                let outcome = match outcome {
-                    Err(error) => RequestOutcome::Refused { code: error.code, message: error.message },
-                    Ok(result) => self.outcome_of(&members(Some(&result))),
+                let end = match &outcome {
+                    Err(ErrorObject { code, message, .. }) => {
+                        RequestOutcome::Refused { code: *code, message: message.clone() }
+                    }
+                    Ok(result) => self.outcome_of(&members(Some(result))),
                 };
-                self.end(&id, outcome, occasion, report);
+                self.end(&id, end, Some(outcome), occasion, report);
             }
         }
     }
@@ -387,10 +421,11 @@ impl Conversation {
         &mut self,
         id: Id,
         method: &str,
-        params: &Params,
+        raw: Option<Raw>,
         occasion: &Occasion<'_>,
         report: &mut TraceReport,
     ) {
+        let params: Params = members(raw.as_ref());
         if let Some(revision) = params.meta.get(meta_keys::PROTOCOL_VERSION) {
             self.note_revision(revision);
         }
@@ -410,8 +445,26 @@ impl Conversation {
             end: None,
             progress: 0,
             outcome: RequestOutcome::Unanswered,
+            params: raw,
+            answer: None,
+            on_behalf_of: self.on_behalf_of(occasion),
         });
         self.waiting.insert((occasion.sender, id), place);
+        if occasion.sender == Sender::Client {
+            self.in_flight.insert(place);
+            if let Some(request) = occasion.exchange.and_then(|exchange| self.exchanges.get_mut(&exchange)) {
+                *request = Some(place);
+            }
+        }
+    }
+
+    /// The place of the client's request on whose behalf the server sends a message: that of the exchange, or the latest.
+    fn on_behalf_of(&self, occasion: &Occasion<'_>) -> Option<usize> {
+        match (occasion.sender, occasion.exchange) {
+            (Sender::Client, _) => None,
+            (Sender::Server, Some(exchange)) => self.exchanges.get(&exchange).copied().flatten(),
+            (Sender::Server, None) => self.in_flight.last().copied(),
+        }
     }
 
     fn check_request(&mut self, id: &Id, method: &str, occasion: &Occasion<'_>, report: &mut TraceReport) {
@@ -432,13 +485,24 @@ impl Conversation {
         }
     }
 
-    fn end(&mut self, id: &Id, outcome: RequestOutcome, occasion: &Occasion<'_>, report: &mut TraceReport) {
+    fn end(
+        &mut self,
+        id: &Id,
+        outcome: RequestOutcome,
+        answer: Option<Result<Raw, ErrorObject>>,
+        occasion: &Occasion<'_>,
+        report: &mut TraceReport,
+    ) {
         if occasion.sender == Sender::Client && self.era() == Some(Era::Modern) {
             occasion.find(report, Breach::WrongDirection, format!("an answer to {id}"));
         }
-        let request = self.waiting.remove(&(occasion.sender.other(), id.clone()));
-        match request.and_then(|place| report.requests.get_mut(place)) {
-            Some(request) => (request.end, request.outcome) = (Some(occasion.record.at()), outcome),
+        let place = self.waiting.remove(&(occasion.sender.other(), id.clone()));
+        place.inspect(|place| _ = self.in_flight.remove(place));
+        match place.and_then(|place| report.requests.get_mut(place)) {
+            Some(request) => {
+                (request.end, request.outcome) = (Some(occasion.record.at()), outcome);
+                request.answer = answer;
+            }
             None if self.is_whole => {
                 occasion.find(report, Breach::AnswerToNothing, format!("id {id}: {outcome}"));
             }
@@ -453,6 +517,15 @@ impl Conversation {
         report: &mut TraceReport,
     ) {
         let params: Params = members(notification.params.as_ref());
+        let tracked = self.tokens.get(&(occasion.sender.other(), params.token.to_string()));
+        report.notifications.push(TracedNotification {
+            connection: occasion.record.connection,
+            sender: occasion.sender,
+            at: occasion.record.at(),
+            method: notification.method.to_string(),
+            params: notification.params.clone(),
+            on_behalf_of: tracked.map(|state| state.request).or_else(|| self.on_behalf_of(occasion)),
+        });
         match &*notification.method {
             "notifications/cancelled" => {
                 let id: Option<Id> = serde_json::from_value(params.request_id).ok();
@@ -517,173 +590,4 @@ fn message_of_response(part: &[u8]) -> Option<&[u8]> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::UnixTime;
-    use crate::trace_file::TraceHeader;
-
-    /// The report on messages of a connection on standard streams, one each microsecond.
-    fn report(messages: &[(Sender, &str)]) -> TraceReport {
-        let opened = TraceEvent::Opened { server: "demo".into(), transport: "stdio".into() };
-        let messages = messages.iter().map(|(from, text)| TraceEvent::Message {
-            from: *from,
-            exchange: None,
-            frame: TracedFrame::new(*text, text.len()),
-        });
-        trace([opened].into_iter().chain(messages)).report()
-    }
-
-    fn trace(events: impl IntoIterator<Item = TraceEvent>) -> Trace {
-        let record = |(event, at)| TraceRecord::new(Duration::from_micros(at), 1, event);
-        let header = TraceHeader::new("test", UnixTime::EPOCH, true);
-        Trace { header, records: events.into_iter().zip(0..).map(record).collect(), unread: Vec::new() }
-    }
-
-    const C: Sender = Sender::Client;
-    const S: Sender = Sender::Server;
-    const INITIALIZE: (Sender, &str) =
-        (C, r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#);
-    const INITIALIZED: (Sender, &str) =
-        (S, r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{}}}"#);
-
-    #[test]
-    fn each_request_has_its_outcome() {
-        let report = report(&[
-            INITIALIZE,
-            INITIALIZED,
-            (C, r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add","arguments":{}}}"#),
-            (C, r#"{"jsonrpc":"2.0","id":2,"method":"resources/read","params":{"uri":"demo://a"}}"#),
-            (S, r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#),
-            (S, r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32002,"message":"no such resource"}}"#),
-            (S, r#"{"jsonrpc":"2.0","id":1,"result":{"content":[],"isError":true}}"#),
-            (C, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#),
-            (C, r#"{"jsonrpc":"2.0","id":3,"method":"ping"}"#),
-            (C, r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}"#),
-            (C, r#"{"jsonrpc":"2.0","id":4,"method":"ping"}"#),
-        ]);
-        let refused = RequestOutcome::Refused { code: -32002, message: "no such resource".into() };
-        let outcomes: Vec<_> =
-            report.requests.iter().map(|it| (it.sender, &*it.method, it.outcome.clone())).collect();
-        let expected = [
-            (C, "initialize", RequestOutcome::Answered),
-            (C, "tools/call", RequestOutcome::ToolFailed),
-            (C, "resources/read", refused),
-            (S, "ping", RequestOutcome::Answered),
-            (C, "ping", RequestOutcome::Cancelled),
-            (C, "ping", RequestOutcome::Unanswered),
-        ];
-        assert_eq!(outcomes, expected);
-        assert_eq!(report.requests[1].name.as_deref(), Some("add"));
-        assert_eq!(report.requests[1].duration(), Some(Duration::from_micros(4)));
-        assert_eq!(report.connections[0].revision, Revision::parse("2025-11-25"));
-        assert_eq!(report.findings, []);
-    }
-
-    #[test]
-    fn each_breach_is_found_with_its_sender() {
-        let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","_meta":{"progressToken":7}}}"#;
-        let progress = |value: &str| {
-            format!(
-                "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{{\"progressToken\":7,\"progress\":{value}}}}}"
-            )
-        };
-        let answer = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#;
-        let modern = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
-        let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
-        let (half, one) = (progress("0.5"), progress("1"));
-        type Case<'a> = (&'a [(Sender, &'a str)], &'a [(Sender, Breach)]);
-        let cases: [Case<'_>; 9] = [
-            (&[(S, "Server is ready")], &[(S, Breach::NotAMessage)]),
-            (&[(C, ping), (C, ping)], &[(C, Breach::IdReused)]),
-            (&[INITIALIZE, INITIALIZED, (C, ping), (S, answer), (C, ping)], &[(C, Breach::IdReused)]),
-            (&[(C, modern), (S, answer), (C, modern)], &[]),
-            (&[(S, answer)], &[(S, Breach::AnswerToNothing)]),
-            (&[(C, modern), (S, ping)], &[(S, Breach::WrongDirection)]),
-            (&[(C, call)], &[(C, Breach::BeforeHandshake)]),
-            (
-                &[INITIALIZE, INITIALIZED, (C, call), (S, &half), (S, &half), (S, &one), (S, answer)],
-                &[(S, Breach::ProgressNotRising)],
-            ),
-            (
-                &[INITIALIZE, INITIALIZED, (S, &half), (C, call), (S, answer), (S, &half)],
-                &[(S, Breach::ProgressOfNothing), (S, Breach::ProgressOfNothing)],
-            ),
-        ];
-        for (messages, expected) in cases {
-            let found: Vec<_> = report(messages).findings.iter().map(|it| (it.sender, it.breach)).collect();
-            assert_eq!(found, expected, "{messages:?}");
-        }
-    }
-
-    #[test]
-    fn exchanges_that_carry_no_messages_are_passed_over() {
-        let message = |exchange, text: &str| TraceEvent::Message {
-            from: S,
-            exchange: Some(exchange),
-            frame: TracedFrame::new(text, text.len()),
-        };
-        let request = |exchange, text: &str| TraceEvent::Request {
-            exchange,
-            method: "POST".into(),
-            url: "http://localhost/mcp".into(),
-            headers: Vec::new(),
-            frame: TracedFrame::new(text, text.len()),
-        };
-        let report = trace([
-            request(1, "grant_type=refresh_token"),
-            message(1, r#"{"access_token":"[redacted]"}"#),
-            request(2, r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#),
-            message(2, ": comment"),
-            message(2, r#"data: {"jsonrpc":"2.0","id":1,"result":{}}"#),
-            message(2, ""),
-        ])
-        .report();
-        assert_eq!(report.findings, []);
-        assert_eq!(report.requests[0].outcome, RequestOutcome::Answered);
-    }
-
-    #[test]
-    fn message_that_is_cut_still_ends_its_request() {
-        let cut = |from, text: &str| TraceEvent::Message {
-            from,
-            exchange: None,
-            frame: TracedFrame::new(text, 100_000),
-        };
-        let report = trace([
-            cut(C, r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{"a":"aaaa"#),
-            cut(S, r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"aaaa"#),
-        ])
-        .report();
-        assert_eq!(report.requests[0].outcome, RequestOutcome::Answered);
-        assert_eq!(report.findings, []);
-    }
-
-    #[test]
-    fn what_a_trace_lacks_is_no_breach() {
-        let message = |text: &str| TraceEvent::Message {
-            from: S,
-            exchange: None,
-            frame: TracedFrame::new(text, text.len()),
-        };
-        let answer = message(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
-        let progress = message(
-            r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":1}}"#,
-        );
-        let opened = TraceEvent::Opened { server: "demo".into(), transport: "stdio".into() };
-        for missing in [TraceEvent::Lost { records: 1 }, TraceEvent::Unknown] {
-            let is_lost = missing != TraceEvent::Unknown;
-            let events = [opened.clone(), missing, progress.clone(), answer.clone()];
-            assert_eq!(trace(events).report().findings.is_empty(), is_lost);
-        }
-        assert_eq!(trace([progress, answer]).report().findings, []);
-    }
-
-    #[test]
-    fn members_of_other_types_hide_no_others() {
-        let call = r#"{"jsonrpc":"2.0","id":1,"method":"x/y","params":{"name":{"a":1},"uri":5,"_meta":{"progressToken":7}}}"#;
-        let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":1}}"#;
-        let report = report(&[INITIALIZE, INITIALIZED, (C, call), (S, progress)]);
-        assert_eq!(report.findings, []);
-        assert_eq!((report.requests[1].progress, &report.requests[1].name), (1, &None));
-    }
-}
+mod tests;
