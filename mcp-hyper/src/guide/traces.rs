@@ -32,6 +32,18 @@
 //! times and the broken requirements; `--mermaid` a sequence diagram. A connection is named by its program, and by the package
 //! that `npx` and the like run. The exit code is 1 if a requirement was broken.
 //!
+//! # Other tools
+//!
+//! `mcpio trace --har FILE > FILE.har` writes the exchanges over HTTP as an archive, which the network view of browsers
+//! opens; connections on standard streams and WebSockets are left out, and named. `--otlp` writes the requests as spans of
+//! OpenTelemetry, under the spans that `traceparent` names, for a collector:
+//!
+//! ```text
+//! $ mcpio trace --otlp /tmp/example.trace | curl -H 'Content-Type: application/json' -d @- http://localhost:4318/v1/traces
+//! ```
+//!
+//! In a program, `Trace::to_har` and `Trace::to_otlp` write the same.
+//!
 //! # A client of yours
 //!
 //! Each command of `mcpio` takes `--trace-file FILE`, over HTTP too. In a program, a host writes one file for all of its

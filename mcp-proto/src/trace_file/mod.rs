@@ -39,6 +39,8 @@
 //! # Ok::<(), mcp_proto::trace_file::TraceError>(())
 //! ```
 
+mod har;
+mod otlp;
 mod report;
 
 use core::time::Duration;
@@ -46,6 +48,7 @@ use core::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde_json::Value;
 
 pub use self::report::{
     Breach, Finding, RequestOutcome, TraceReport, TracedConnection, TracedNotification, TracedRequest,
@@ -79,6 +82,13 @@ impl TraceHeader {
     /// The time at which the trace begins, to the millisecond.
     pub fn started(&self) -> UnixTime {
         UnixTime::from_epoch(Duration::from_millis(self.started))
+    }
+
+    /// The name of the program, and its version if it has one.
+    fn program_and_version(&self) -> (&str, &str) {
+        let is_version = |version: &str| version.starts_with(|first: char| first.is_ascii_digit());
+        let parts = self.program.rsplit_once(' ').filter(|(_, version)| is_version(version));
+        parts.unwrap_or((&self.program, ""))
     }
 
     /// The header as a line, with its line feed.
@@ -311,6 +321,31 @@ impl Trace {
     /// Pairs requests with their answers, and looks for breaches of the protocol.
     pub fn report(&self) -> TraceReport {
         TraceReport::new(self)
+    }
+
+    /// The exchanges over HTTP, as an archive in the format [HAR 1.2], which the tools of browsers show.
+    ///
+    /// The comment of the log names the connections that are left out, as they are on standard streams or WebSockets. The
+    /// body of an event stream has its lines as far as they were read; the trace does not tell which version of HTTP was
+    /// spoken.
+    ///
+    /// [HAR 1.2]: http://www.softwareishard.com/blog/har-12-spec/
+    pub fn to_har(&self) -> Value {
+        har::archive(self)
+    }
+
+    /// The requests as spans of OpenTelemetry: an `ExportTraceServiceRequest` in the [JSON of OTLP], which collectors take
+    /// at `/v1/traces`.
+    ///
+    /// Names and attributes follow the [conventions for MCP]; `outcome` and `sender` are besides them. The parent of a
+    /// request is the span that its `_meta` names by `traceparent`, else the span of its connection, which has broken
+    /// requirements as events. Ids are digests, so that a file always gives the same ones. A request without an answer
+    /// lasts as long as its connection.
+    ///
+    /// [JSON of OTLP]: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
+    /// [conventions for MCP]: https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/mcp.md
+    pub fn to_otlp(&self) -> Value {
+        otlp::spans(self, &self.report())
     }
 }
 

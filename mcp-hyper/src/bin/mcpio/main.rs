@@ -97,7 +97,7 @@ async fn run(command: Command, common: &CommonOptions, screen: &mut Screen) -> R
             demo::serve_http(&address, skills.as_deref(), &hosts, legacy_sse, websocket, &demands).await
         }
         Command::Connect { login, server } => bridge::connect(&server, &login, common).await,
-        Command::Trace { file, mermaid } => trace::show(&file, mermaid, screen),
+        Command::Trace { file, format } => trace::show(&file, &format, screen),
         Command::Tap { server } => tap::run(&server, common).await,
         Command::Completions { shell } => Ok(screen.line(Text::block(&Options::completions(shell)))?),
         Command::Login { server, login, config } if config.is_used() || !is_url(server.as_ref()) => {

@@ -303,9 +303,8 @@ pub(crate) enum Command {
     Trace {
         /// The file
         file: PathBuf,
-        /// Print a sequence diagram for Mermaid, as GitHub shows it in a block of code
-        #[arg(long, conflicts_with = "json")]
-        mermaid: bool,
+        #[command(flatten)]
+        format: TraceFormat,
     },
     /// Print the completions for a shell, to be sourced by it
     Completions {
@@ -313,6 +312,21 @@ pub(crate) enum Command {
         #[arg(value_enum)]
         shell: Shell,
     },
+}
+
+/// How `mcpio trace` shows a trace; without any of these in words, or as JSON.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub(crate) struct TraceFormat {
+    /// Print a sequence diagram for Mermaid, as GitHub shows it in a block of code
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) mermaid: bool,
+    /// Print the exchanges over HTTP as an archive (HAR 1.2), for the tools of browsers
+    #[arg(long)]
+    pub(crate) har: bool,
+    /// Print the requests as spans of OpenTelemetry, in the JSON of OTLP
+    #[arg(long)]
+    pub(crate) otlp: bool,
 }
 
 impl Command {

@@ -13,7 +13,7 @@ use mcp_proto::trace_file::{
 use serde_json::{Value, json};
 
 use crate::error::{CommandError, Result};
-use crate::options::CommonOptions;
+use crate::options::{CommonOptions, TraceFormat};
 use crate::show::{self, Table};
 use crate::terminal::{BAD, GOOD, QUIET, Screen, Text, styled};
 
@@ -41,11 +41,17 @@ pub(crate) fn flush(common: &CommonOptions, messages: &mut Screen) {
 }
 
 /// Shows a trace: `mcpio trace FILE`.
-pub(crate) fn show(file: &Path, mermaid: bool, screen: &mut Screen) -> Result {
+pub(crate) fn show(file: &Path, format: &TraceFormat, screen: &mut Screen) -> Result {
     let bytes = fs::read(file).map_err(CommandError::server_of(file.display()))?;
     let trace = Trace::parse(&bytes).map_err(CommandError::server_of(file.display()))?;
+    if format.har {
+        return har(&trace, screen);
+    }
+    if format.otlp {
+        return show::json(screen, &trace.to_otlp());
+    }
     let report = trace.report();
-    if mermaid {
+    if format.mermaid {
         screen.line(Text::block(&diagram(&report)))?;
     } else if screen.is_json() {
         show::json(screen, &as_json(&trace, &report))?;
@@ -56,6 +62,16 @@ pub(crate) fn show(file: &Path, mermaid: bool, screen: &mut Screen) -> Result {
         0 => Ok(()),
         1 => Err(CommandError::in_result("a requirement was broken")),
         count => Err(CommandError::in_result(&format!("requirements were broken {count} times"))),
+    }
+}
+
+/// Prints the archive, and on standard error what it lacks.
+fn har(trace: &Trace, screen: &mut Screen) -> Result {
+    let archive = trace.to_har();
+    show::json(screen, &archive)?;
+    match archive["log"]["comment"].as_str() {
+        None | Some("") => Ok(()),
+        Some(comment) => Ok(Screen::messages().warning(comment)?),
     }
 }
 

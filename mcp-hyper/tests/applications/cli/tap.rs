@@ -135,6 +135,29 @@ fn commands_trace_their_own_connection_without_secrets() {
 }
 
 #[test]
+fn trace_is_exported_for_other_tools() {
+    let trace = TraceOf::new("exports");
+    let mut command = Command::new(program());
+    command.args(["call", "add", "a=2", "b=3", "--trace-file"]).arg(&trace.0);
+    command.args(["--", program().to_str().unwrap(), "serve"]);
+    assert!(command.output().unwrap().status.success());
+    let export =
+        |format: &str| Command::new(program()).args(["trace", format]).arg(&trace.0).output().unwrap();
+    let (har, otlp) = (export("--har"), export("--otlp"));
+    assert!(har.status.success() && otlp.status.success(), "{har:?} {otlp:?}");
+    let archive: Value = serde_json::from_slice(&har.stdout).unwrap();
+    assert_eq!(archive["log"]["entries"], json!([]));
+    assert!(
+        String::from_utf8_lossy(&har.stderr).contains("left out, as they are not over HTTP: connection 1"),
+        "{har:?}"
+    );
+    let exported: Value = serde_json::from_slice(&otlp.stdout).unwrap();
+    let spans = exported["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
+    assert!(spans.iter().any(|span| span["name"] == "tools/call add"), "{spans:?}");
+    assert_eq!(exported["resourceSpans"][0]["resource"]["attributes"][0]["value"]["stringValue"], "mcpio");
+}
+
+#[test]
 fn tap_needs_a_file_and_a_trace_is_one() {
     let tap = Command::new(program()).args(["tap", "--", "cat"]).output().unwrap();
     assert_eq!(tap.status.code(), Some(2), "{tap:?}");
