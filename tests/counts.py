@@ -9,7 +9,7 @@ import tempfile
 import time
 
 # The versions that were used so far. If the archive has dropped one, its newest is used.
-TOOLS = {"valgrind": "1:3.19.0-1", "strace": "6.1-0.1"}
+TOOLS = {"valgrind": "1:3.19.0-1", "strace": "6.1-0.1", "chromium": "156.0.8078.108-1~deb12u1"}
 ALLOCATORS = {"malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign"}
 
 

@@ -32,6 +32,21 @@
 //! times and the broken requirements; `--mermaid` a sequence diagram. A connection is named by its program, and by the package
 //! that `npx` and the like run. The exit code is 1 if a requirement was broken.
 //!
+//! # All of it, in a browser
+//!
+//! `mcpio trace FILE --html FILE.html` writes one page with the whole trace. It needs no other file and no network; its content
+//! security policy lets it load nothing, and texts of peers are texts in it, with control characters spelled out. So it may be
+//! opened where the trace comes from somebody else, and be sent to somebody like the trace itself.
+//!
+//! - *Sequence* has a lane for each connection, with its era, and each message as an arrow from its sender.
+//! - *Requests* has them as bars on a line of time; a click on `took` puts the slowest and those without an answer first.
+//! - *Findings* has the broken requirements, with the pages that state them.
+//!
+//! Search looks through all payloads. Filters are the connection, the method, the outcome, the sender, the kind of message, and a
+//! part of the time, by dragging over the overview. A chosen message is on the right: its payload as JSON in lines, with each
+//! number and each member as it was sent. All works by keys: `/` searches, `1` `2` `3` change the view, arrows choose, `g` goes
+//! from a request to its answer, `n` to the next finding, Escape resets. The largest trace (64 MiB) is a page of half its size.
+//!
 //! # Other tools
 //!
 //! `mcpio trace --har FILE > FILE.har` writes the exchanges over HTTP as an archive, which the network view of browsers

@@ -67,6 +67,10 @@ pub struct TracedRequest {
     pub progress: usize,
     /// How it ended.
     pub outcome: RequestOutcome,
+    /// The place of its record in the trace.
+    pub record: usize,
+    /// The place of the record of its end.
+    pub end_record: Option<usize>,
     /// Its parameters, if the trace has all of them.
     pub params: Option<Raw>,
     /// Its answer, if the trace has all of it.
@@ -85,6 +89,8 @@ pub struct TracedNotification {
     pub sender: Sender,
     /// The time at which it was sent, since the beginning of the trace.
     pub at: Duration,
+    /// The place of its record in the trace.
+    pub record: usize,
     /// Its method.
     pub method: String,
     /// Its parameters.
@@ -146,6 +152,8 @@ pub struct Finding {
     pub breach: Breach,
     /// The message or its error, in words.
     pub detail: String,
+    /// The place of the message's record in the trace.
+    pub record: usize,
 }
 
 /// A requirement that a trace shows to be broken.
@@ -218,13 +226,13 @@ impl TraceReport {
         let mut report = Self::default();
         let mut conversations: Vec<Conversation> = Vec::new();
         let mut places = BTreeMap::new();
-        for record in &trace.records {
+        for (number, record) in trace.records.iter().enumerate() {
             let place = *places.entry(record.connection).or_insert_with(|| {
                 conversations.push(Conversation::new(record.connection));
                 conversations.len().saturating_sub(1)
             });
             if let Some(conversation) = conversations.get_mut(place) {
-                conversation.read(record, &mut report);
+                conversation.read(record, number, &mut report);
             }
         }
         report.connections = conversations.into_iter().map(|it| it.connection).collect();
@@ -256,6 +264,7 @@ struct ProgressState {
 /// A message, and where and by whom it was sent.
 struct Occasion<'a> {
     record: &'a TraceRecord,
+    number: usize,
     sender: Sender,
     exchange: Option<u64>,
 }
@@ -301,7 +310,7 @@ impl Conversation {
         }
     }
 
-    fn read(&mut self, record: &TraceRecord, report: &mut TraceReport) {
+    fn read(&mut self, record: &TraceRecord, number: usize, report: &mut TraceReport) {
         match &record.event {
             TraceEvent::Opened { server, transport } => {
                 let connection = &mut self.connection;
@@ -317,7 +326,7 @@ impl Conversation {
                     Some(_) => None,
                 };
                 if let Some(text) = text {
-                    let occasion = Occasion { record, sender: *from, exchange: *exchange };
+                    let occasion = Occasion { record, number, sender: *from, exchange: *exchange };
                     self.read_frame(text, frame, &occasion, report);
                 }
             }
@@ -328,7 +337,8 @@ impl Conversation {
                     self.exchanges.insert(*exchange, None);
                 }
                 if is_message {
-                    let occasion = Occasion { record, sender: Sender::Client, exchange: Some(*exchange) };
+                    let (sender, exchange) = (Sender::Client, Some(*exchange));
+                    let occasion = Occasion { record, number, sender, exchange };
                     self.read_frame(frame.as_bytes(), frame, &occasion, report);
                 }
             }
@@ -445,6 +455,8 @@ impl Conversation {
             end: None,
             progress: 0,
             outcome: RequestOutcome::Unanswered,
+            record: occasion.number,
+            end_record: None,
             params: raw,
             answer: None,
             on_behalf_of: self.on_behalf_of(occasion),
@@ -501,6 +513,7 @@ impl Conversation {
         match place.and_then(|place| report.requests.get_mut(place)) {
             Some(request) => {
                 (request.end, request.outcome) = (Some(occasion.record.at()), outcome);
+                request.end_record = Some(occasion.number);
                 request.answer = answer;
             }
             None if self.is_whole => {
@@ -522,6 +535,7 @@ impl Conversation {
             connection: occasion.record.connection,
             sender: occasion.sender,
             at: occasion.record.at(),
+            record: occasion.number,
             method: notification.method.to_string(),
             params: notification.params.clone(),
             on_behalf_of: tracked.map(|state| state.request).or_else(|| self.on_behalf_of(occasion)),
@@ -534,6 +548,7 @@ impl Conversation {
                 let request = key.and_then(|key| self.waiting.get(&key));
                 if let Some(request) = request.and_then(|place| report.requests.get_mut(*place)) {
                     (request.end, request.outcome) = (Some(occasion.record.at()), RequestOutcome::Cancelled);
+                    request.end_record = Some(occasion.number);
                 }
             }
             "notifications/progress" => self.read_progress(&params, occasion, report),
@@ -575,6 +590,7 @@ impl Occasion<'_> {
             sender: self.sender,
             breach,
             detail,
+            record: self.number,
         });
     }
 }

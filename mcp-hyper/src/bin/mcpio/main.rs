@@ -24,6 +24,7 @@ mod skills;
 mod tap;
 mod terminal;
 mod trace;
+mod trace_page;
 
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;

@@ -321,6 +321,10 @@ pub(crate) struct TraceFormat {
     /// Print a sequence diagram for Mermaid, as GitHub shows it in a block of code
     #[arg(long, conflicts_with = "json")]
     pub(crate) mermaid: bool,
+    /// Write a page for a browser: messages with their payloads as a diagram, requests as bars, search and filters. It needs
+    /// no other file
+    #[arg(long, value_name = "OUT", conflicts_with = "json")]
+    pub(crate) html: Option<PathBuf>,
     /// Print the exchanges over HTTP as an archive (HAR 1.2), for the tools of browsers
     #[arg(long)]
     pub(crate) har: bool,
@@ -510,7 +514,8 @@ without secrets. `mcpio trace FILE` shows it.";
 const TRACE: &str = "\
 Show the requests of a trace file, how they ended, and which requirements of the protocol were broken
 
-Any command writes one by --trace-file FILE, `mcpio tap` for other clients. Exit code 1 says that a requirement was broken.";
+Any command writes one by --trace-file FILE, `mcpio tap` for other clients. Exit code 1 says that a requirement was broken, \
+except with --html, --har and --otlp.";
 
 const CALL: &str = "\
 Call a tool

@@ -16,6 +16,7 @@ use crate::error::{CommandError, Result};
 use crate::options::{CommonOptions, TraceFormat};
 use crate::show::{self, Table};
 use crate::terminal::{BAD, GOOD, QUIET, Screen, Text, styled};
+use crate::trace_page;
 
 /// How many findings of a kind are shown.
 const MOST_ALIKE: usize = 5;
@@ -51,6 +52,9 @@ pub(crate) fn show(file: &Path, format: &TraceFormat, screen: &mut Screen) -> Re
         return show::json(screen, &trace.to_otlp());
     }
     let report = trace.report();
+    if let Some(page) = &format.html {
+        return trace_page::write(page, &trace, &report).map_err(CommandError::server_of(page.display()));
+    }
     if format.mermaid {
         screen.line(Text::block(&diagram(&report)))?;
     } else if screen.is_json() {

@@ -55,6 +55,7 @@ fn each_request_has_its_outcome() {
     assert_eq!(outcomes, expected);
     assert_eq!(report.requests[1].name.as_deref(), Some("add"));
     assert_eq!(report.requests[1].duration(), Some(Duration::from_micros(4)));
+    assert_eq!((report.requests[1].record, report.requests[1].end_record), (3, Some(7)));
     assert_eq!(report.connections[0].revision, Revision::parse("2025-11-25"));
     assert_eq!(report.findings, []);
 }
