@@ -1,13 +1,12 @@
 //! Parser of JSON-RPC envelopes.
 
-use alloc::borrow::Cow;
 use core::ops::{Deref, Range};
 
 use bytes::Bytes;
 
 use super::members::{KnownObject, MAX_NOTED_BYTES, NotedMembers};
 use super::repair::{is_opaque_member_lost, replace_non_unicode};
-use super::scan::{Cursor, ScanError, ScanMode, Shape, Value};
+use super::scan::{Cursor, ScanError, ScanMode, Shape, Value, member_name, not_a_string};
 use super::{
     Batch, EnvelopeKind, ErrorObject, Frame, Id, InvalidMessageKind, Malformed, MalformedKind, Message,
     Notification, Raw, Recovered, Request, Response, Text, code, recover,
@@ -413,25 +412,6 @@ impl Parts {
 /// Whether a method's name is that of a notification.
 pub(super) fn is_notification(method: &str) -> bool {
     method.starts_with("notifications/")
-}
-
-/// Unescapes a member's name.
-#[inline]
-pub(super) fn member_name<'a>(name: &Value, text: &'a [u8]) -> Result<Cow<'a, [u8]>, ScanError> {
-    match name.shape {
-        Shape::String { escaped: true } => match name.unescaped(text) {
-            Some(name) => Ok(Cow::Owned(name.into_owned().into_bytes())),
-            None => Err(not_a_string(name)),
-        },
-        _ => Ok(Cow::Borrowed(text.get(name.inside()).unwrap_or_default())),
-    }
-}
-
-fn not_a_string(value: &Value) -> ScanError {
-    ScanError {
-        offset: value.start,
-        kind: MalformedKind::Syntax { expected: "a string of valid characters and escapes" },
-    }
 }
 
 fn raw(value: &Value, frame: &Source<'_>) -> Raw {

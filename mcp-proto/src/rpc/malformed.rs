@@ -5,8 +5,8 @@ use core::fmt;
 
 use memchr::memrchr;
 
-use super::envelope::{is_notification, member_name, read_id};
-use super::scan::{Cursor, ScanMode, Shape, Value};
+use super::envelope::{is_notification, read_id};
+use super::scan::{Cursor, ScanMode, Shape, Value, member_name};
 use super::{Id, Text, code};
 
 /// Why and where a frame is not a valid message, with the members that could be recovered.

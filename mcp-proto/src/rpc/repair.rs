@@ -3,8 +3,7 @@
 use core::ops::Range;
 
 use super::MalformedKind;
-use super::envelope::member_name;
-use super::scan::{Cursor, ScanError, ScanMode};
+use super::scan::{Cursor, ScanError, ScanMode, member_name};
 use crate::prelude::*;
 
 /// U+FFFD as an escape, which is as long as that of the surrogate.

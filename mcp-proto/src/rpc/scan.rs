@@ -468,6 +468,25 @@ impl Value {
     }
 }
 
+/// Unescapes a member's name.
+#[inline]
+pub(super) fn member_name<'a>(name: &Value, text: &'a [u8]) -> Result<Cow<'a, [u8]>, ScanError> {
+    match name.shape {
+        Shape::String { escaped: true } => match name.unescaped(text) {
+            Some(name) => Ok(Cow::Owned(name.into_owned().into_bytes())),
+            None => Err(not_a_string(name)),
+        },
+        _ => Ok(Cow::Borrowed(text.get(name.inside()).unwrap_or_default())),
+    }
+}
+
+pub(super) fn not_a_string(value: &Value) -> ScanError {
+    ScanError {
+        offset: value.start,
+        kind: MalformedKind::Syntax { expected: "a string of valid characters and escapes" },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use alloc::format;
