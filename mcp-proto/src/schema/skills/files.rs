@@ -5,7 +5,8 @@ use alloc::collections::BTreeSet;
 use iri_string::percent_encode::PercentEncodedForUri;
 use iri_string::types::IriStr;
 
-use super::frontmatter::{Frontmatter, FrontmatterError};
+use super::frontmatter::Frontmatter;
+use super::yaml::FrontmatterError;
 use super::{DIRECTORY_MEDIA_TYPE, InvalidSkill, MAIN_FILE, MAX_BYTES, MAX_FILES, Skill, SkillFile};
 use crate::codec::percent_decode;
 use crate::prelude::*;

@@ -5,7 +5,7 @@ use alloc::collections::BTreeMap;
 use serde_json::Value;
 
 use super::plain_scalar;
-use super::yaml::{self, Fields, Node};
+use super::yaml::{self, Fields, FrontmatterError, FrontmatterMismatch, Node};
 use super::{Json, Map, Skill};
 use crate::prelude::*;
 use crate::rpc::write;
@@ -220,69 +220,6 @@ impl Skill {
         Frontmatter::parse(main_file)?.compare(&self.frontmatter).map_err(FrontmatterError::Mismatch)
     }
 }
-
-/// Reason why the frontmatter of a `SKILL.md` cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FrontmatterError {
-    /// The file does not begin with frontmatter between two lines of `---`.
-    Missing,
-    /// It is longer than 64 KiB.
-    TooLarge,
-    /// It has more than 16 levels.
-    TooDeep,
-    /// It is not YAML.
-    Syntax {
-        /// The line of the file, from 1.
-        line: usize,
-        /// What is wrong there.
-        reason: Box<str>,
-    },
-    /// It has a part of YAML that is not read, since it could name other content, or be read in two ways.
-    Unsupported {
-        /// The line of the file, from 1.
-        line: usize,
-        /// The part.
-        part: &'static str,
-    },
-    /// It is no map of names to values.
-    NoMap,
-    /// A map has the same key twice.
-    Duplicate {
-        /// The line of the file, from 1.
-        line: usize,
-        /// The key, as the file has it.
-        key: String,
-    },
-    /// It lacks a field that every skill has, or it is not text.
-    Field {
-        /// The field.
-        field: &'static str,
-    },
-    /// A field differs from the listing's.
-    Mismatch(FrontmatterMismatch),
-}
-
-error_text! { FrontmatterError:
-    Missing => "the file does not begin with frontmatter between two lines of ---";
-    TooLarge => "the frontmatter is longer than 64 KiB";
-    TooDeep => "the frontmatter has more than 16 levels";
-    Syntax { line, reason } => "line {line} is not YAML: {reason}";
-    Unsupported { line, part } => "line {line} has {part}, which frontmatter must not have";
-    NoMap => "the frontmatter is not a list of fields with values";
-    Duplicate { line, key } => "line {line} has the key {key:?} for the second time";
-    Field { field } => "the frontmatter lacks the field {field}, or it is not text: write it, in quotes if need be";
-    Mismatch(mismatch) => "{mismatch}";
-}
-
-/// Error: a field of the frontmatter differs from the listing's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FrontmatterMismatch {
-    /// The field, as the server wrote it: names of nested maps are separated by dots.
-    pub field: String,
-}
-
-error_text! { FrontmatterMismatch { field } => "the field {field:?} of the frontmatter differs from the listing's" }
 
 #[cfg(test)]
 mod tests {

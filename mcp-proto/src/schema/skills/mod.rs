@@ -32,7 +32,9 @@ pub use super::method::{GetSkill, ListSkills, ReadDirectory};
 #[cfg(feature = "skills")]
 pub use files::{SkillFilesError, contents, directories_within, uri_within};
 #[cfg(feature = "skills")]
-pub use frontmatter::{Frontmatter, FrontmatterError, FrontmatterMismatch};
+pub use frontmatter::Frontmatter;
+#[cfg(feature = "skills")]
+pub use yaml::{FrontmatterError, FrontmatterMismatch};
 
 /// Identifier of the skills extension.
 pub const EXTENSION: &str = "io.modelcontextprotocol/skills";
