@@ -18,12 +18,12 @@
 
 use alloc::sync::Arc;
 
-use super::answer::{internal_error, invalid_request, missing_capabilities, unsupported_version};
+use super::answer::{invalid_request, require_extension, unsupported_version};
 use super::event::RequestContext;
 use super::known_meta::{FoundMeta, KnownMeta, find_meta};
 use super::sender::{MetaKeys, SenderInfo, missing_key_error};
 use super::session::Session;
-use super::{Eras, PendingRequest, ServerConfig};
+use super::{Eras, ServerConfig};
 use crate::peer::RequestError;
 use crate::peer::admission::{self, undeclared};
 use crate::prelude::*;
@@ -235,26 +235,8 @@ pub(super) fn admit_method(
         let message = alloc::format!("{method:?} belongs to an extension, which {revision} does not have");
         return Err(ErrorObject::new(code::METHOD_NOT_FOUND, message));
     }
-    require(extension, declared)?;
+    require_extension(extension, declared)?;
     Ok(true)
-}
-
-/// Checks that the result of a request may have this `resultType`.
-///
-/// # Errors
-/// The answer in its place.
-pub(super) fn admit_result_type(
-    config: &ServerConfig,
-    served: &PendingRequest,
-    name: &str,
-) -> Result<(), ErrorObject> {
-    match admission::find_result_type(&config.extensions, name) {
-        Some(extension) => require(extension, &served.capabilities),
-        None => {
-            let message = alloc::format!("no registered extension defines the result type {name:?}");
-            Err(internal_error(message))
-        }
-    }
 }
 
 /// Checks that a client with these capabilities may be sent a notification.
@@ -274,22 +256,6 @@ pub(super) fn admit_notification(
     }
 }
 
-/// Checks that a request may be sent to the client of a legacy session, which has no extensions.
-///
-/// # Errors
-/// If the method belongs to an extension.
-pub(super) fn admit_request(config: &ServerConfig, method: &str) -> Result<(), RequestError> {
-    match admission::find_method(&config.extensions, method, Direction::ServerToClient) {
-        Some((extension, _)) => Err(undeclared(method, extension)),
-        None => Ok(()),
-    }
-}
-
 fn negotiated(extension: &Extension, revision: Revision, declared: &ClientCapabilities) -> bool {
     revision.era() == Era::Modern && extension.undeclared_by_client(declared).is_none()
-}
-
-/// Checks that a modern client declared an extension, and what that needs.
-fn require(extension: &Extension, declared: &ClientCapabilities) -> Result<(), ErrorObject> {
-    extension.undeclared_by_client(declared).map_or(Ok(()), |required| Err(missing_capabilities(required)))
 }

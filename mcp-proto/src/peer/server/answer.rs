@@ -4,15 +4,15 @@
 use memchr::memchr_iter;
 
 use crate::Instant;
+use crate::peer::admission;
 use crate::peer::{AnyResult, InboundId, LostReason, Outbox, RequestError, ResultDefaults};
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Id, Raw, code, decode_member, read_members, write};
 use crate::schema::{
-    CallTool, ClientCapabilities, ClientCapability, Era, InputRequiredResult, Method as _,
+    CallTool, ClientCapabilities, ClientCapability, Era, Extension, InputRequiredResult, Method as _,
     MissingCapabilityData, ResultType, Revision, ServerCapability, UnsupportedVersionData,
 };
 
-use super::admit::admit_result_type;
 use super::outgoing_requests::{check_content, required_capabilities, required_capability};
 use super::{CloseReason, Diagnostic, Eras, PendingRequest, Phase, Server, ServerConfig};
 
@@ -192,6 +192,28 @@ fn check_result_kind(
     };
     let refused = || internal_error("the method cannot have a result of this type");
     possible.then_some(()).ok_or_else(refused)
+}
+
+/// Checks that the result of a request may have this `resultType`.
+///
+/// # Errors
+/// The answer in its place.
+fn admit_result_type(config: &ServerConfig, served: &PendingRequest, name: &str) -> Result<(), ErrorObject> {
+    match admission::find_result_type(&config.extensions, name) {
+        Some(extension) => require_extension(extension, &served.capabilities),
+        None => {
+            let message = alloc::format!("no registered extension defines the result type {name:?}");
+            Err(internal_error(message))
+        }
+    }
+}
+
+/// Checks that a modern client declared an extension, and what that needs.
+pub(super) fn require_extension(
+    extension: &Extension,
+    declared: &ClientCapabilities,
+) -> Result<(), ErrorObject> {
+    extension.undeclared_by_client(declared).map_or(Ok(()), |required| Err(missing_capabilities(required)))
 }
 
 /// The text that every encoded embedded resource contains, before and from its colon on. Within a JSON string its

@@ -2,7 +2,7 @@
 
 use crate::Instant;
 use crate::consent::{UrlConsent, UrlWarning};
-use crate::peer::admission::undeclared_capability;
+use crate::peer::admission::{undeclared, undeclared_capability};
 use crate::peer::encode::MetaEntries;
 use crate::peer::{
     InboundId, MessageKind, Outbox, OutgoingRequest, RequestError, RequestId, RequestProperties,
@@ -15,8 +15,7 @@ use crate::schema::{
     InputRequest, Method, MethodInfo, Ping, Revision,
 };
 
-use super::admit::admit_request;
-use super::{Diagnostic, Eras, Phase, Server, Session};
+use super::{Diagnostic, Eras, Phase, Server, ServerConfig, Session};
 
 /// A request of the server in flight.
 #[derive(Debug)]
@@ -130,6 +129,17 @@ impl Server {
     #[cfg(feature = "fuzzing")]
     pub(crate) fn check(&self) {
         self.connection.outbound.check();
+    }
+}
+
+/// Checks that a request may be sent to the client of a legacy session, which has no extensions.
+///
+/// # Errors
+/// If the method belongs to an extension.
+fn admit_request(config: &ServerConfig, method: &str) -> Result<(), RequestError> {
+    match admission::find_method(&config.extensions, method, Direction::ServerToClient) {
+        Some((extension, _)) => Err(undeclared(method, extension)),
+        None => Ok(()),
     }
 }
 
