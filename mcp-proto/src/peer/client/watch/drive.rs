@@ -23,8 +23,7 @@ use super::WatchFilter;
 use super::legacy_subscriptions::LegacySubscriptions;
 use super::modern_subscription::{ListenUpdate, ModernSubscription};
 use super::registry::{LegacyWatches, WatchMechanism, WatchRegistry};
-use super::registry::{RetryClass, WatchAction};
-use super::{ChannelKind, WatchId, WatchStart};
+use super::{ChannelKind, RetryClass, WatchAction, WatchId, WatchStart};
 
 /// The recipients of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

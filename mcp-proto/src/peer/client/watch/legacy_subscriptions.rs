@@ -19,8 +19,7 @@ use crate::Instant;
 use crate::backoff::BackoffTimer;
 use crate::peer::RequestId;
 
-use super::WatchConfig;
-use super::registry::{RefusalKind, RetryClass, WatchAction};
+use super::{RefusalKind, RetryClass, WatchAction, WatchConfig};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SubscriptionState {

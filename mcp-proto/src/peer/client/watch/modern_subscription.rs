@@ -21,9 +21,7 @@ use crate::Instant;
 use crate::backoff::BackoffTimer;
 use crate::peer::{Outcome, RequestId};
 
-use super::WatchFilter;
-use super::registry::{RefusalKind, RetryClass, WatchAction};
-use super::{ChannelKind, OnServerEnd, WatchConfig};
+use super::{ChannelKind, OnServerEnd, RefusalKind, RetryClass, WatchAction, WatchConfig, WatchFilter};
 
 /// The time that a listen request must last to count as working, with or without notifications.
 const STEADY_AFTER: Duration = Duration::from_secs(10);
