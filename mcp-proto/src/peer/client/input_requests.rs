@@ -22,7 +22,6 @@ use crate::rpc::{ErrorObject, Raw, code, decode_member, read_members, write};
 use crate::schema::{Direction, Elicit, Era, Method as _, MethodInfo, Revision};
 
 use super::incoming_requests::bytes_of;
-use super::request_record::Stage;
 use super::{Client, Event};
 
 /// A set of input requests with the answers so far.
@@ -140,21 +139,6 @@ impl Client {
             }
         }
         true
-    }
-
-    /// Delivers the answers: the request is sent again with them, or passes them to the task that it follows.
-    fn deliver_input(
-        &mut self,
-        now: Instant,
-        of: RequestId,
-        answers: Result<RawInputResponses, InputError>,
-        out: &mut dyn Outbox,
-    ) {
-        match self.requests.get(of).map(|request| &request.stage) {
-            Some(Stage::AwaitingInput(_)) => self.handle_input_answers(now, of, answers, out),
-            Some(Stage::Following(_)) => self.handle_task_input(now, of, answers, out),
-            _ => {}
-        }
     }
 
     /// The client request whose result contains the input request: for events [`Request`](Event::Request) from a server

@@ -22,8 +22,9 @@ use crate::schema::{
 };
 
 use super::cache::CacheLookup;
-use super::input_rounds::StoredParams;
-use super::request_record::{ClientRequest, QueuedRequest, Removed, RequestOwner, Stage, TaskOptions};
+use super::request_record::{
+    ClientRequest, QueuedRequest, Removed, RequestOwner, Stage, StoredParams, TaskOptions,
+};
 use super::{Client, ClientConfig, CloseReason, LinkAction, Phase, ServerInfo};
 
 impl Client {
