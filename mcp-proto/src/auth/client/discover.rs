@@ -21,7 +21,8 @@ use super::config::{
     AuthConfig, AuthMethod, ClientCredentials, Grant, LegacyDiscovery, LoginMode, Preregistration,
     RedirectPaths, TrailingSlash,
 };
-use super::event::{AuthError, Deviation, Event};
+use super::error::AuthError;
+use super::event::{Deviation, Event};
 use super::exchange::{Exchange, FetchAnswer, FetchReply, without_query};
 use super::flow::{DiscoveredServer, DocumentError, Flow, FlowPurpose, FlowStep, Search, StepResult};
 use super::record::{RecordChange, RegisteredClient};

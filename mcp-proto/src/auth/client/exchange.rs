@@ -9,8 +9,8 @@ use iri_string::types::{UriAbsoluteStr, UriReferenceStr};
 
 use super::AuthClient;
 use super::config::{AuthMethod, ClientCredentials, ClientProof};
+use super::error::AuthError;
 use super::event::Action;
-use super::event::AuthError;
 use crate::Instant;
 use crate::auth::fetch::{self, FORM};
 use crate::auth::keys::basic_credentials;

@@ -19,11 +19,10 @@ use core::time::Duration;
 
 use super::AuthClient;
 use super::config::ClientCredentials;
-use super::event::AuthError;
+use super::error::AuthError;
 use super::event::{Event, TokenGeneration};
 use super::exchange::{FetchReply, without_query};
-use super::pending_login::Redemption;
-use super::record::{Lease, PendingSave, Tokens};
+use super::record::{Lease, PendingSave, Redemption, Tokens};
 use crate::Instant;
 use crate::auth::{Requirement, ResourceMetadata, Scopes, Secret, ServerMetadata, Signer};
 use crate::prelude::*;

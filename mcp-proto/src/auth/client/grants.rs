@@ -15,9 +15,8 @@ use crate::prelude::*;
 
 use super::AuthClient;
 use super::config::{ClientCredentials, DpopKey, Grant, IdentityProvider, ProviderLocation, RedirectPaths};
-use super::event::{
-    Action, AssertionPurpose, AssertionRequest, AuthError, AuthorizationPage, Event, FinishError, Question,
-};
+use super::error::{AuthError, FinishError};
+use super::event::{Action, AssertionPurpose, AssertionRequest, AuthorizationPage, Event, Question};
 use super::exchange::{FetchReply, FormBody, TokenRequest, granted_token, unsafe_url};
 use super::flow::{Flow, FlowPurpose, FlowStep, LeaseWait, OpenPage, Search, StepResult};
 use super::record::{Lease, RecordChange, RegisteredClient, Tokens};

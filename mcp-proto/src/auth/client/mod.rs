@@ -22,6 +22,7 @@
 
 mod config;
 mod discover;
+mod error;
 mod event;
 mod exchange;
 mod flow;
@@ -51,15 +52,14 @@ pub use config::{
     DpopKey, Grant, IdentityProvider, LegacyDiscovery, LoginMode, Preregistration, ProviderLocation,
     RedirectPaths, SubjectKind, TrailingSlash,
 };
+pub use error::{AuthError, FinishError};
 pub use event::{
     Action, AssertionPurpose, AssertionRequest, AuthContext, AuthorizationPage, Deviation, Event,
     RecordVersion, RefusedRequest, RequestAuth, RetryDecision, SaveOutcome, StoredRecord, TokenGeneration,
     TokenStatus,
 };
-pub use event::{AuthError, FinishError};
 pub use grants::Redirect;
-pub use pending_login::PendingLogin;
-pub use record::{Record, RecordError};
+pub use record::{PendingLogin, Record, RecordError};
 
 /// OAuth client for one server and one account at it.
 ///

@@ -2,131 +2,14 @@
 
 use alloc::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::AuthClient;
-use super::event::{AuthError, FinishError};
+use super::error::{AuthError, FinishError};
 use super::event::{AuthorizationPage, Event};
 use super::flow::{Flow, FlowPurpose, StepResult};
 use super::grants::{PAGE_TIMEOUT, Redirect};
-use super::record::{RecordChange, RegisteredClient, form};
-use crate::UnixTime;
+use super::record::{ID_BYTES, LoginContent, PendingLogin, RecordChange, Redemption, RegisteredClient};
 use crate::auth::{Es256, Now, Requirement, ResourceMetadata, Scopes, Secret};
 use crate::prelude::*;
-
-/// The number of bytes of a login's id.
-const ID_BYTES: usize = 12;
-
-/// A login whose page is open and which any process can finish, within ten minutes. All of it is secret, and
-/// [`Debug`](core::fmt::Debug) shows none of it; [`seal`](Self::seal) makes a text of it for storage.
-///
-/// An [`AuthClient`] finishes it at most once: before the code of the redirect is sent, the login's id is written to the
-/// record of tokens, by compare-and-swap. So the store guarantees the single use, for all processes that share it; the
-/// guarantee outlives a [`logout`](AuthClient::logout).
-#[derive(Clone, PartialEq, Eq)]
-pub struct PendingLogin {
-    id: [u8; ID_BYTES],
-    expires: UnixTime,
-    content: LoginContent,
-}
-
-/// What is sealed of a login.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct LoginContent {
-    /// The canonical URL of the server.
-    server: String,
-    issuer: String,
-    at_origin: bool,
-    /// Whether the issuer announced that it names itself in redirects.
-    iss_in_answers: bool,
-    client: RegisteredClient,
-    pin_client: bool,
-    /// The resource that the token is requested for.
-    resource: String,
-    redirect_uri: String,
-    #[serde(default, with = "form", skip_serializing_if = "Option::is_none")]
-    scopes: Option<Scopes>,
-    #[serde(with = "form")]
-    state: Secret,
-    #[serde(with = "form")]
-    verifier: Secret,
-    /// Whether the token is bound to a key, and must be.
-    bound: bool,
-    must_be_bound: bool,
-    /// That key in PEM, unless it is the application's.
-    #[serde(default, with = "form", skip_serializing_if = "Option::is_none")]
-    key: Option<Secret>,
-}
-
-debug_fields! { PendingLogin => "PendingLogin(..)" }
-
-impl PendingLogin {
-    /// When the login can no longer be finished.
-    pub fn expires(&self) -> UnixTime {
-        self.expires
-    }
-
-    fn id(&self) -> String {
-        self.id.iter().map(|byte| alloc::format!("{byte:02x}")).collect()
-    }
-}
-
-#[cfg(feature = "seal")]
-impl PendingLogin {
-    /// Seals the login for storage, such as in a cookie or in the user's web session: about 700 bytes, more with many scopes
-    /// or a generated key, all of them characters that a cookie can have.
-    ///
-    /// The text opens only with the same `session`: a secret of the user's web session, such as its id. Otherwise an
-    /// attacker could have a user finish the attacker's login. Where processes keep the tokens of several accounts, the
-    /// session must decide the account.
-    ///
-    /// ```
-    /// use mcp_proto::UnixTime;
-    /// use mcp_proto::auth::client::{FinishError, PendingLogin};
-    /// use mcp_proto::auth::{SealKey, Sealer};
-    ///
-    /// fn stored(login: &PendingLogin, session: &str) -> String {
-    ///     // All instances have the same keys.
-    ///     login.seal(&Sealer::new(SealKey::new([1; 32]), []), session.as_bytes())
-    /// }
-    ///
-    /// let keys = Sealer::new(SealKey::new([1; 32]), []);
-    /// let foreign = PendingLogin::open(&keys, UnixTime::EPOCH, b"session 7", "a text of someone else");
-    /// assert_eq!(foreign.unwrap_err(), FinishError::OtherLogin);
-    /// ```
-    pub fn seal(&self, keys: &crate::seal::Sealer, session: &[u8]) -> String {
-        let login = zeroize::Zeroizing::new(serde_json::to_vec(&self.content).unwrap_or_default());
-        // A login that is sealed twice has the same id both times, and is finished once.
-        keys.seal_for(crate::seal::SealPurpose::Login, self.id, session, self.expires, &login)
-    }
-
-    /// Opens what [`seal`](Self::seal) made with the same session.
-    ///
-    /// # Errors
-    /// [`FinishError::Expired`] after ten minutes; [`FinishError::OtherLogin`] if the text was sealed with other keys or for
-    /// another session, or was changed.
-    pub fn open(
-        keys: &crate::seal::Sealer,
-        now: UnixTime,
-        session: &[u8],
-        sealed: &str,
-    ) -> Result<Self, FinishError> {
-        let opened = keys.open_for(crate::seal::SealPurpose::Login, now, session, sealed);
-        let opened = opened.map_err(|error| match error {
-            crate::seal::SealError::Expired => FinishError::Expired,
-            crate::seal::SealError::Foreign => FinishError::OtherLogin,
-        })?;
-        let payload = zeroize::Zeroizing::new(opened.payload);
-        let content = serde_json::from_slice(&payload).map_err(|_| FinishError::OtherLogin)?;
-        Ok(Self { id: opened.nonce, expires: opened.expires, content })
-    }
-}
-
-/// A login that is being finished, and the code of its redirect.
-pub(super) struct Redemption {
-    login: PendingLogin,
-    code: Secret,
-}
 
 /// # Logins that another process finishes
 impl AuthClient {

@@ -1,4 +1,4 @@
-//! The stored record of tokens and registrations: its form, and its changes.
+//! What is stored of a client: the record of tokens and registrations with its changes, and logins that were begun.
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
@@ -10,11 +10,10 @@ use crate::UnixTime;
 use crate::auth::{Now, Scopes, Secret, TokenKind};
 use crate::prelude::*;
 
-use super::AuthClient;
 use super::config::{AuthMethod, ClientCredentials, ClientProof};
-use super::event::AuthError;
-use super::event::{Action, Event, Question, SaveOutcome, StoredRecord};
-use super::flow::{Flow, FlowPurpose, FlowStep, StepResult};
+use super::error::AuthError;
+#[cfg(feature = "seal")]
+use super::error::FinishError;
 
 /// The stored state of one server, or of one account at it: tokens, and this client's registrations by authorization
 /// server. All of it is secret, and [`Debug`](core::fmt::Debug) shows none of it.
@@ -396,136 +395,116 @@ fn forget_client(record: &mut Record, issuer: &str, id: &str) {
         .retain(|known, client| known != issuer || client.id != id || client.redirect_uri.is_none());
 }
 
-// Loading of the record from the store, and saving of its changes by compare-and-swap.
+/// The number of bytes of a login's id.
+pub(super) const ID_BYTES: usize = 12;
 
-/// Maximum number of conflicts of one change: that many mean that another process keeps writing.
-const CONFLICTS: u32 = 16;
+/// A login whose page is open and which any process can finish, within ten minutes. All of it is secret, and
+/// [`Debug`](core::fmt::Debug) shows none of it; [`seal`](Self::seal) makes a text of it for storage.
+///
+/// An [`AuthClient`](super::AuthClient) finishes it at most once: before the code of the redirect is sent, the login's id is written to the
+/// record of tokens, by compare-and-swap. So the store guarantees the single use, for all processes that share it; the
+/// guarantee outlives a [`logout`](super::AuthClient::logout).
+#[derive(Clone, PartialEq, Eq)]
+pub struct PendingLogin {
+    pub(super) id: [u8; ID_BYTES],
+    pub(super) expires: UnixTime,
+    pub(super) content: LoginContent,
+}
 
-impl AuthClient {
-    /// Begins a flow: loads the record.
-    pub(super) fn load(&mut self, flow: Flow) -> StepResult {
-        if self.actions.is_store_busy() {
-            return flow.enter(FlowStep::Queued);
-        }
-        self.actions.push(Action::Load);
-        flow.enter(FlowStep::Loading)
+/// What is sealed of a login.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct LoginContent {
+    /// The canonical URL of the server.
+    pub(super) server: String,
+    pub(super) issuer: String,
+    pub(super) at_origin: bool,
+    /// Whether the issuer announced that it names itself in redirects.
+    pub(super) iss_in_answers: bool,
+    pub(super) client: RegisteredClient,
+    pub(super) pin_client: bool,
+    /// The resource that the token is requested for.
+    pub(super) resource: String,
+    pub(super) redirect_uri: String,
+    #[serde(default, with = "form", skip_serializing_if = "Option::is_none")]
+    pub(super) scopes: Option<Scopes>,
+    #[serde(with = "form")]
+    pub(super) state: Secret,
+    #[serde(with = "form")]
+    pub(super) verifier: Secret,
+    /// Whether the token is bound to a key, and must be.
+    pub(super) bound: bool,
+    pub(super) must_be_bound: bool,
+    /// That key in PEM, unless it is the application's.
+    #[serde(default, with = "form", skip_serializing_if = "Option::is_none")]
+    pub(super) key: Option<Secret>,
+}
+
+debug_fields! { PendingLogin => "PendingLogin(..)" }
+
+impl PendingLogin {
+    /// When the login can no longer be finished.
+    pub fn expires(&self) -> UnixTime {
+        self.expires
     }
 
-    /// Handles the record that the store holds.
-    pub fn handle_loaded(&mut self, now: Now, loaded: Result<Option<StoredRecord>, String>) {
-        self.now = now;
-        if !self.actions.accept(Question::Load) {
-            return;
-        }
-        self.run_step(|client, mut flow| match flow.take_step() {
-            FlowStep::Queued => client.load(flow),
-            FlowStep::Loading => {
-                match loaded {
-                    Ok(stored) => client.tokens.adopt_stored(stored),
-                    Err(detail) if flow.purpose == FlowPurpose::Logout => {
-                        return client.handle_removal_failure(flow, detail);
-                    }
-                    Err(detail) => return Err(AuthError::Store(detail)),
-                }
-                client.choose_step(flow)
-            }
-            FlowStep::AwaitingRenewal(wait) => {
-                client.tokens.adopt_stored(loaded.map_err(AuthError::Store)?);
-                client.handle_lease_state(flow, wait)
-            }
-            other => flow.enter(other),
-        });
+    pub(super) fn id(&self) -> String {
+        self.id.iter().map(|byte| alloc::format!("{byte:02x}")).collect()
+    }
+}
+
+#[cfg(feature = "seal")]
+impl PendingLogin {
+    /// Seals the login for storage, such as in a cookie or in the user's web session: about 700 bytes, more with many scopes
+    /// or a generated key, all of them characters that a cookie can have.
+    ///
+    /// The text opens only with the same `session`: a secret of the user's web session, such as its id. Otherwise an
+    /// attacker could have a user finish the attacker's login. Where processes keep the tokens of several accounts, the
+    /// session must decide the account.
+    ///
+    /// ```
+    /// use mcp_proto::UnixTime;
+    /// use mcp_proto::auth::client::{FinishError, PendingLogin};
+    /// use mcp_proto::auth::{SealKey, Sealer};
+    ///
+    /// fn stored(login: &PendingLogin, session: &str) -> String {
+    ///     // All instances have the same keys.
+    ///     login.seal(&Sealer::new(SealKey::new([1; 32]), []), session.as_bytes())
+    /// }
+    ///
+    /// let keys = Sealer::new(SealKey::new([1; 32]), []);
+    /// let foreign = PendingLogin::open(&keys, UnixTime::EPOCH, b"session 7", "a text of someone else");
+    /// assert_eq!(foreign.unwrap_err(), FinishError::OtherLogin);
+    /// ```
+    pub fn seal(&self, keys: &crate::seal::Sealer, session: &[u8]) -> String {
+        let login = zeroize::Zeroizing::new(serde_json::to_vec(&self.content).unwrap_or_default());
+        // A login that is sealed twice has the same id both times, and is finished once.
+        keys.seal_for(crate::seal::SealPurpose::Login, self.id, session, self.expires, &login)
     }
 
-    /// Saves a change to the record.
-    pub(super) fn save(&mut self, flow: Flow, change: RecordChange) -> StepResult {
-        self.save_again(flow, change, 0)
+    /// Opens what [`seal`](Self::seal) made with the same session.
+    ///
+    /// # Errors
+    /// [`FinishError::Expired`] after ten minutes; [`FinishError::OtherLogin`] if the text was sealed with other keys or for
+    /// another session, or was changed.
+    pub fn open(
+        keys: &crate::seal::Sealer,
+        now: UnixTime,
+        session: &[u8],
+        sealed: &str,
+    ) -> Result<Self, FinishError> {
+        let opened = keys.open_for(crate::seal::SealPurpose::Login, now, session, sealed);
+        let opened = opened.map_err(|error| match error {
+            crate::seal::SealError::Expired => FinishError::Expired,
+            crate::seal::SealError::Foreign => FinishError::OtherLogin,
+        })?;
+        let payload = zeroize::Zeroizing::new(opened.payload);
+        let content = serde_json::from_slice(&payload).map_err(|_| FinishError::OtherLogin)?;
+        Ok(Self { id: opened.nonce, expires: opened.expires, content })
     }
+}
 
-    fn save_again(&mut self, flow: Flow, change: RecordChange, conflicts: u32) -> StepResult {
-        let clear = matches!(change, RecordChange::Clear);
-        if clear && self.tokens.version.is_none() {
-            return self.revoke_removed(flow);
-        }
-        let record = match change.apply(self.now, &self.tokens.record) {
-            Some(record) => record,
-            None => {
-                // Another process made the change obsolete.
-                return match change {
-                    RecordChange::ReleaseLease { error, .. } | RecordChange::ForgetClient { error, .. } => {
-                        Err(error)
-                    }
-                    RecordChange::UseLogin { id, .. } => Err(self.tokens.record.login_error(&id)),
-                    _ => self.choose_step(flow),
-                };
-            }
-        };
-        let stored = (!clear || !record.is_empty()).then(|| record.clone());
-        self.actions.push(Action::Store { record: stored, expected: self.tokens.version });
-        flow.enter(FlowStep::Saving(Box::new(PendingSave { change, record, conflicts })))
-    }
-
-    /// Handles the outcome of an [`Action::Store`].
-    pub fn handle_stored(&mut self, now: Now, saved: Result<SaveOutcome, String>) {
-        self.now = now;
-        if !self.actions.accept(Question::Store) {
-            return;
-        }
-        self.run_step(|client, mut flow| match flow.take_step() {
-            FlowStep::Queued => client.load(flow),
-            FlowStep::Saving(save) => match saved {
-                Ok(SaveOutcome::Done(version)) => {
-                    let is_removed = matches!(save.change, RecordChange::Clear) && save.record.is_empty();
-                    let version = (!is_removed).then_some(version);
-                    client.tokens.adopt_saved(save.record, version);
-                    client.handle_saved(flow, save.change)
-                }
-                Ok(SaveOutcome::Conflict(there)) if save.conflicts < CONFLICTS => {
-                    client.tokens.adopt_stored(there);
-                    client.save_again(flow, save.change, save.conflicts.saturating_add(1))
-                }
-                Ok(SaveOutcome::Conflict(_)) => {
-                    client.handle_save_failure(flow, *save, "other processes keep writing it".into())
-                }
-                Err(detail) => client.handle_save_failure(flow, *save, detail),
-            },
-            other => flow.enter(other),
-        });
-    }
-
-    /// Continues after the change was saved.
-    fn handle_saved(&mut self, mut flow: Flow, change: RecordChange) -> StepResult {
-        match change {
-            RecordChange::TakeLease { lease, of, .. } => self.renew(flow, lease, of),
-            RecordChange::ReleaseLease { error, .. } | RecordChange::ForgetClient { error, .. } => Err(error),
-            RecordChange::DropRefresh { .. } => {
-                flow.refresh_rejected = true;
-                self.continue_without_renewal(flow)
-            }
-            RecordChange::AddClient { .. } => self.start_grant(flow),
-            RecordChange::SetTokens { .. } => Ok(None),
-            RecordChange::UseLogin { .. } => self.redeem_login(flow),
-            RecordChange::Clear => self.revoke_removed(flow),
-        }
-    }
-
-    /// Continues after the change could not be saved: without saving it, where possible.
-    fn handle_save_failure(&mut self, flow: Flow, save: PendingSave, detail: String) -> StepResult {
-        match &save.change {
-            // Without it, another process could do the same.
-            RecordChange::TakeLease { .. } | RecordChange::UseLogin { .. } => {
-                return Err(AuthError::Store(detail));
-            }
-            RecordChange::Clear => return self.handle_removal_failure(flow, detail),
-            RecordChange::ReleaseLease { .. } | RecordChange::ForgetClient { .. } => {}
-            RecordChange::SetTokens { .. } => {
-                self.tokens.adopt(save.record);
-                self.events.push(Event::SaveFailed(detail));
-            }
-            RecordChange::AddClient { .. } | RecordChange::DropRefresh { .. } => {
-                self.tokens.adopt(save.record)
-            }
-        }
-        self.handle_saved(flow, save.change)
-    }
+/// A login that is being finished, and the code of its redirect.
+pub(super) struct Redemption {
+    pub(super) login: PendingLogin,
+    pub(super) code: Secret,
 }
