@@ -10,10 +10,11 @@ use super::notification::{Notification, NotificationQueue};
 use super::request_slots::{RequestSlots, RequestTable};
 use super::wakers::{Signal, WaitPoint, Waiters, Wakers, lock};
 use crate::inline_map::InlineQueue;
-use crate::peer::{LostReason, Outcome, RequestId};
+use crate::peer::{LostReason, Outcome, Passage, Principal, RequestId};
 use crate::prelude::*;
-use crate::schema::ProgressParams;
-use crate::{Instant, UnixTime};
+use crate::rpc::Id;
+use crate::schema::{ProgressParams, Revision};
+use crate::{Instant, Limits, UnixTime};
 
 /// The methods that both drivers share.
 macro_rules! driver_methods {
@@ -174,6 +175,28 @@ pub(crate) trait Core<M: ?Sized> {
 
     /// Takes all events out of the machine.
     fn drain(&mut self, machine: &mut M, wakers: &mut Wakers);
+}
+
+/// The front's side of a connection whose messages pass through layers.
+pub(in crate::front) trait LayeredCore<M>: Core<M> + Sized {
+    fn limits(machine: &M) -> &Limits;
+    fn passage(machine: &mut M) -> Option<&mut dyn Passage>;
+    fn handle_timeout(machine: &mut M, now: Instant);
+    /// Ends the connection.
+    fn abort(machine: &mut M, now: Instant, why: LostReason);
+    /// The revision in use, once it is known.
+    fn revision(machine: &M) -> Option<Revision>;
+    /// The principal of a server's client.
+    fn principal(machine: &M) -> Option<Principal> {
+        let _ = machine;
+        None
+    }
+    /// Keeps the answer to a request of this client out of its cache.
+    fn withhold_answer(machine: &mut M, now: Instant, id: &Id) {
+        let _ = (machine, now, id);
+    }
+    /// Reports messages that a layer wanted to drop and that cannot be dropped.
+    fn report_undropped(shared: &Shared<Self, M>, messages: Vec<String>);
 }
 
 /// One connection. `Arc<Shared<C, M>>` coerces to `Arc<Shared<C, dyn Machine>>` for the handles, while the driver keeps

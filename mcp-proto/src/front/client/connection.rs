@@ -9,9 +9,8 @@ use core::time::Duration;
 
 use super::watch::{WatchQueues, WatchUpdate};
 use crate::front::events::ListenerEvent;
-use crate::front::layer::{LayeredCore, Side};
 use crate::front::request_slots::DriverTimer;
-use crate::front::shared::{ConnectionState, Core, Shared};
+use crate::front::shared::{ConnectionState, Core, LayeredCore, Shared};
 use crate::front::wakers::Wakers;
 use crate::front::{Error, Notification};
 use crate::peer::Passage;
@@ -331,8 +330,6 @@ impl ListenerEvent for Event {
 }
 
 impl<M: ClientTransport> LayeredCore<M> for ClientCore {
-    const SIDE: Side = Side::Client;
-
     fn limits(machine: &M) -> &Limits {
         Machine::limits(machine.peer())
     }

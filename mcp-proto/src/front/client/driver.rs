@@ -12,7 +12,7 @@ use super::handlers::{ClientContext, ClientHandlers};
 use super::tasks::{ClientTasks, ReceiveOutcome, Timestamps};
 use crate::Instant;
 use crate::front::handler_error::catch_panic;
-use crate::front::layer::MessageLayers;
+use crate::front::layer::{MessageLayers, Side};
 use crate::front::reply::Reply;
 use crate::front::running_handlers::RunningHandlers;
 use crate::front::shared::{Core as _, Shared, driver_methods};
@@ -81,7 +81,7 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
     pub(super) fn new(shared: Arc<Shared<ClientCore, M>>, handlers: ClientHandlers<H>) -> Self {
         let tasks = RunningHandlers::new(shared.signal().clone());
         let handles_notifications = handlers.notification_queue().is_some();
-        let message_layers = MessageLayers::hold(handlers.layers(), &*shared);
+        let message_layers = MessageLayers::hold(handlers.layers(), Side::Client, &*shared);
         let client_tasks = ClientTasks::default();
         Self { shared, handlers, handles_notifications, running: tasks, client_tasks, message_layers }
     }

@@ -8,9 +8,8 @@ use core::time::Duration;
 use super::inbound_request::{Caller, NotificationContext, RequestState};
 use crate::front::clock::Entropy;
 use crate::front::events::ListenerEvent;
-use crate::front::layer::{LayeredCore, Side};
 use crate::front::request_slots::{FollowQueue, RequestLink, RequestTable};
-use crate::front::shared::{ConnectionState, Core, Shared};
+use crate::front::shared::{ConnectionState, Core, LayeredCore, Shared};
 use crate::front::wakers::{WaitPoint, Waiters, Wakers};
 use crate::front::{Error, Notification};
 use crate::inline_map::{InlineMap, InlineQueue};
@@ -484,8 +483,6 @@ impl ListenerEvent for ServerEvent {
 }
 
 impl<M: ServerTransport> LayeredCore<M> for ServerCore {
-    const SIDE: Side = Side::Server;
-
     fn limits(machine: &M) -> &Limits {
         &machine.peer().config().limits
     }

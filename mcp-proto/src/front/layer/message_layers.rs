@@ -11,8 +11,8 @@ use super::{Decision, Layer as _, Layers, MessageDirection, Side, type_of};
 use crate::codec::{Line, SseEvent, SseItem};
 use crate::front::HandlerMode;
 use crate::front::handler_error::{HandlerPanic, catch_panic};
-use crate::front::shared::{Core, Shared};
-use crate::peer::{HeldPiece, LostReason, Passage, Principal};
+use crate::front::shared::{LayeredCore, Shared};
+use crate::peer::{HeldPiece, LostReason, Principal};
 use crate::prelude::*;
 use crate::rpc::{Frame, Id, Malformed, read};
 use crate::schema::Revision;
@@ -33,29 +33,6 @@ pub(in crate::front) struct MessageLayers<H: HandlerMode> {
     undropped: Vec<String>,
     /// The requests of a client that were changed themselves, or whose results were.
     altered: Vec<Id>,
-}
-
-/// The front's side of a connection whose messages pass through layers.
-pub(in crate::front) trait LayeredCore<M>: Core<M> + Sized {
-    const SIDE: Side;
-    fn limits(machine: &M) -> &Limits;
-    fn passage(machine: &mut M) -> Option<&mut dyn Passage>;
-    fn handle_timeout(machine: &mut M, now: Instant);
-    /// Ends the connection.
-    fn abort(machine: &mut M, now: Instant, why: LostReason);
-    /// The revision in use, once it is known.
-    fn revision(machine: &M) -> Option<Revision>;
-    /// The principal of a server's client.
-    fn principal(machine: &M) -> Option<Principal> {
-        let _ = machine;
-        None
-    }
-    /// Keeps the answer to a request of this client out of its cache.
-    fn withhold_answer(machine: &mut M, now: Instant, id: &Id) {
-        let _ = (machine, now, id);
-    }
-    /// Reports messages that a layer wanted to drop and that cannot be dropped.
-    fn report_undropped(shared: &Shared<Self, M>, messages: Vec<String>);
 }
 
 /// A text after its passage.
@@ -88,10 +65,11 @@ impl<H: HandlerMode> MessageLayers<H> {
     /// Makes all messages of a connection pass through layers; `None` if none of them reads messages.
     pub(in crate::front) fn hold<C: LayeredCore<M>, M>(
         layers: &Layers<H>,
+        side: Side,
         shared: &Shared<C, M>,
     ) -> Option<Box<Self>> {
         shared.update(|_, machine, _| {
-            let mut held = Self::new(layers, C::SIDE, C::limits(machine))?;
+            let mut held = Self::new(layers, side, C::limits(machine))?;
             held.principal = C::principal(machine);
             C::passage(machine)?.hold();
             Some(held)

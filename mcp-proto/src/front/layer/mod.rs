@@ -52,7 +52,7 @@ pub use audit::{Audit, AuditOutcome, AuditRecord};
 #[cfg(feature = "client")]
 pub(super) use call::LayeredCall;
 pub use message::{LayerMessage, LayerMessageError, LayerMessageKind};
-pub(in crate::front) use message_layers::{LayeredCore, MessageLayers};
+pub(in crate::front) use message_layers::MessageLayers;
 pub use request::{LayerRequest, Next};
 pub use rules::{InvalidPointer, NamePattern, RuleMatch, Rules};
 

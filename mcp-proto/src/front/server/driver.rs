@@ -14,7 +14,7 @@ use crate::front::handler::context::Context;
 use crate::front::handler::inbound_request::RequestState;
 use crate::front::handler::input_rounds::InputRounds;
 use crate::front::handler_error::{HandlerPanic, catch_panic};
-use crate::front::layer::MessageLayers;
+use crate::front::layer::{MessageLayers, Side};
 use crate::front::reply::Reply;
 use crate::front::router::{ListenerGuard, ServedRouter, Suspension, ToolTimeout};
 use crate::front::running_handlers::RunningHandlers;
@@ -112,7 +112,7 @@ impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
 
     /// Makes all messages of the machine pass through the layers of the router.
     pub(in crate::front) fn with_message_layers(mut self) -> Self {
-        self.message_layers = MessageLayers::hold(self.router.router().layers(), &*self.shared);
+        self.message_layers = MessageLayers::hold(self.router.router().layers(), Side::Server, &*self.shared);
         self
     }
 
