@@ -299,10 +299,10 @@ impl<M: Method> Call<M> {
     fn start(draft: Draft<M>, follow: FollowQueue) -> Result<Self, Error> {
         #[cfg(feature = "client")]
         if !draft.skips_layers
-            && let Some((layers, clock)) = draft.link.layers()
+            && let Some(layers) = draft.link.layers()
         {
-            let (layers, clock, link) = (layers.clone(), clock.clone(), draft.link.clone());
-            let layered = LayeredCall::new(layers, clock, draft, follow)?;
+            let (layers, link) = (layers.clone(), draft.link.clone());
+            let layered = LayeredCall::new(layers, draft, follow)?;
             // Its timer and its tool are those of the request that the layers send.
             let mut call = Self::new(link, RequestId::UNSENT, None, None);
             call.layered = Some(layered);

@@ -243,11 +243,15 @@ pub(crate) trait RequestLink: Send + Sync {
         Ok(())
     }
 
-    /// The layers around the calls of this side with their clock, if there are any.
+    /// The layers around the calls of this side, if there are any.
     #[cfg(feature = "client")]
-    fn layers(&self) -> Option<(&Layers, &Arc<dyn Clock>)> {
+    fn layers(&self) -> Option<&Layers> {
         None
     }
+
+    /// The clock of the connection.
+    #[cfg(feature = "client")]
+    fn clock(&self) -> &Arc<dyn Clock>;
 
     /// The server of a client, once it is known.
     #[cfg(feature = "client")]

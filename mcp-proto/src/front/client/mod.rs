@@ -311,8 +311,12 @@ impl RequestLink for ClientInner {
         self.learn_or_check(tool, result)
     }
 
-    fn layers(&self) -> Option<(&Layers, &Arc<dyn Clock>)> {
-        (!self.layers.is_empty()).then(|| (&self.layers, self.connection.clock()))
+    fn layers(&self) -> Option<&Layers> {
+        (!self.layers.is_empty()).then_some(&self.layers)
+    }
+
+    fn clock(&self) -> &Arc<dyn Clock> {
+        self.connection.clock()
     }
 
     fn server(&self) -> Option<Arc<ServerInfo>> {

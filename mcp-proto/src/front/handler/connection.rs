@@ -303,6 +303,11 @@ impl RequestLink for ServerLink {
         &self.connection
     }
 
+    #[cfg(feature = "client")]
+    fn clock(&self) -> &Arc<dyn crate::front::Clock> {
+        self.connection.clock()
+    }
+
     fn abandon(&self, request: RequestId, reason: Option<&str>) {
         self.connection.command(|core, machine, now, wakers| {
             core.common.slots.close(request, wakers);

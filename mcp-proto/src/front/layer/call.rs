@@ -5,7 +5,7 @@ use core::future::{Future, ready};
 use core::mem;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker, ready};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::{LayerRequest, Layers, Next, Reply};
 use crate::front::handler_error::catch_panic;
@@ -13,25 +13,25 @@ use crate::front::params::decode_as;
 use crate::front::request::{Call, CalledTool, Draft};
 use crate::front::request_slots::{FollowQueue, progress_bytes};
 use crate::front::wakers::{SendFuture, lock, update};
-use crate::front::{Clock, Error};
+use crate::front::Error;
 use crate::peer::{AnyParams as _, MetaEntries, RequestId};
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, Text, code};
 use crate::schema::{Meta, Method, ProgressParams, Revision};
 
-/// A call within layers: the future of its reply, and what it shares with the layers.
+/// A call within layers: the future of its reply, and what the application follows beside it.
 pub(in crate::front) struct LayeredCall {
     future: Option<SendFuture<Reply>>,
     /// The reply, if it came while the application waited for something else.
     reply: Option<Box<Reply>>,
-    call: Arc<dyn ClientCall>,
+    /// `None` if the application awaits only the reply.
+    sent: Option<Arc<SentCall>>,
 }
 
 impl LayeredCall {
     /// Passes a draft through layers.
     pub(in crate::front) fn new<M: Method>(
         layers: Layers,
-        clock: Arc<dyn Clock>,
         draft: Draft<M>,
         follow: FollowQueue,
     ) -> Result<Self, Error> {
@@ -40,38 +40,48 @@ impl LayeredCall {
             return Err(error);
         }
         let method = draft.name.as_deref().map_or(Text::from_static(M::NAME), Text::from);
-        let server = draft.link.server();
-        let call = Arc::new(SharedCall { draft: Mutex::new(None), sent: SentCall::new(follow) });
+        let link = draft.link.clone();
+        // Whoever starts a task asks for the called tool.
+        let is_followed = matches!(follow, FollowQueue::Progress(_)) || draft.options.task.is_some();
+        let sent = is_followed.then(|| Arc::new(SentCall::new(follow)));
+        let step = Mutex::new(Step::Ended);
+        let mut inner = Box::new(InnerCall { step, raw: OnceLock::new(), sent: sent.clone() });
         // It is large, and is moved once so.
-        *lock(&call.draft) = Some(draft);
-        let call: Arc<dyn ClientCall> = call;
-        let request = LayerRequest::of_application(method, call.clone(), server, clock);
-        let next = Next::call(layers, call.clone());
-        let (future, reply) = match catch_panic(|| next.run(request)) {
+        *unlocked(&mut inner.step) = Step::Draft(draft);
+        let request = LayerRequest::of_application(method, inner, link);
+        let (future, reply) = match catch_panic(|| Next::call(layers).run(request)) {
             Ok(future) => (Some(future), None),
             Err(_) => (None, Some(Box::new(panicked()))),
         };
-        Ok(Self { future, reply, call })
+        Ok(Self { future, reply, sent })
     }
 
     /// The id of the request that the layers sent; of none before.
     pub(in crate::front) fn id(&self) -> RequestId {
-        lock(&self.call.sent().state).id.unwrap_or(RequestId::UNSENT)
+        self.sent.as_ref().and_then(|sent| lock(&sent.state).id).unwrap_or(RequestId::UNSENT)
     }
 
     /// Polls for the reply of the layers.
     pub(in crate::front) fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Reply> {
-        let Some(future) = &mut self.future else {
-            return self.reply.take().map_or(Poll::Pending, |reply| Poll::Ready(*reply));
-        };
-        let reply = match catch_panic(|| future.as_mut().poll(cx)) {
-            Ok(Poll::Pending) => return Poll::Pending,
-            Ok(Poll::Ready(reply)) => reply,
-            Err(_) => panicked(),
-        };
-        let future = self.future.take();
-        let _ = catch_panic(|| drop(future));
-        Poll::Ready(reply)
+        let Self { future, reply, .. } = self;
+        if future.is_none() {
+            return reply.take().map_or(Poll::Pending, |reply| Poll::Ready(*reply));
+        }
+        let mut polled = Poll::Pending;
+        let is_sound = catch_panic(|| {
+            if let Some(running) = future {
+                polled = running.as_mut().poll(cx);
+            }
+            if polled.is_ready() {
+                *future = None;
+            }
+        });
+        if is_sound.is_err() {
+            let future = self.future.take();
+            let _ = catch_panic(|| drop(future));
+            return polled.is_pending().then(panicked).map_or(polled, Poll::Ready);
+        }
+        polled
     }
 
     /// Polls the layers until they reply, and keeps the reply.
@@ -88,9 +98,11 @@ impl LayeredCall {
     }
 
     pub(in crate::front) fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<Option<ProgressParams>> {
-        self.call.sent().wait(cx.waker());
+        if let Some(sent) = &self.sent {
+            sent.wait(cx.waker());
+        }
         self.advance(cx);
-        match self.call.sent().pop() {
+        match self.sent.as_ref().and_then(|sent| sent.pop()) {
             None if self.reply.is_none() => Poll::Pending,
             progress => Poll::Ready(progress),
         }
@@ -98,7 +110,7 @@ impl LayeredCall {
 
     /// The number of reports that were dropped once the layers had sent the request; without those that it has in `table`.
     pub(in crate::front) fn missed_progress(&self) -> u64 {
-        let sent = lock(&self.call.sent().state);
+        let Some(sent) = self.sent.as_ref().map(|sent| lock(&sent.state)) else { return 0 };
         match &sent.progress {
             FollowQueue::Progress(queue) => queue.missed().saturating_add(sent.missed),
             _ => 0,
@@ -107,7 +119,7 @@ impl LayeredCall {
 
     /// The tool that the layers have called.
     pub(in crate::front) fn called_tool(&self) -> CalledTool {
-        lock(&self.call.sent().state).tool.clone()
+        lock(&self.sent.as_ref()?.state).tool.clone()
     }
 }
 
@@ -116,64 +128,77 @@ fn panicked() -> Reply {
     ErrorObject::new(code::INTERNAL_ERROR, "a layer failed unexpectedly").into()
 }
 
-/// A call as its layers and the task that awaits it share it.
-pub(super) trait ClientCall: Send + Sync {
-    /// The part that the application follows.
-    fn sent(&self) -> &SentCall;
-
-    /// The parameters for a revision, with the `_meta` entries of the options; `None` once it is sent.
-    fn to_raw(&self, revision: Revision) -> Option<Raw>;
+/// A call that its layers have not sent yet.
+pub(super) trait DraftCall: Send + Sync {
+    /// The parameters for a revision, with the `_meta` entries of the options.
+    fn params(&self, revision: Revision) -> Option<&Raw>;
 
     /// Sends the request, with these parameters if layers changed them.
-    fn send(self: Arc<Self>, changed: Option<Option<Raw>>) -> SendFuture<Reply>;
+    fn send(self: Box<Self>, changed: Option<Option<Raw>>) -> SendFuture<Reply>;
 }
 
-struct SharedCall<M: Method> {
-    /// The draft, until the layers send it.
-    draft: Mutex<Option<Draft<M>>>,
-    sent: SentCall,
+/// The innermost of a call's layers: the draft, and then the future of its reply.
+struct InnerCall<M: Method> {
+    /// Calls are not `Sync`, and layers may share a request; nothing else waits for the lock.
+    step: Mutex<Step<M>>,
+    /// The parameters, encoded for a layer that reads them.
+    raw: OnceLock<Option<Raw>>,
+    sent: Option<Arc<SentCall>>,
 }
 
-impl<M: Method> ClientCall for SharedCall<M> {
-    fn sent(&self) -> &SentCall {
-        &self.sent
+enum Step<M: Method> {
+    Draft(Draft<M>),
+    Sent(Call<M>),
+    Ended,
+}
+
+/// Nothing in it is ever pinned.
+impl<M: Method> Unpin for InnerCall<M> {}
+
+impl<M: Method> DraftCall for InnerCall<M> {
+    fn params(&self, revision: Revision) -> Option<&Raw> {
+        let encode = || {
+            let step = lock(&self.step);
+            let Step::Draft(Draft { params: Ok(params), options, .. }) = &*step else { return None };
+            let mut out = Vec::new();
+            let entries = MetaEntries { options: Some(&options.meta), ..MetaEntries::default() };
+            params.write_params(&mut out, revision, entries).ok()?;
+            Raw::new(String::from_utf8(out).ok()?).ok()
+        };
+        self.raw.get_or_init(encode).as_ref()
     }
 
-    fn to_raw(&self, revision: Revision) -> Option<Raw> {
-        let draft = lock(&self.draft);
-        let Draft { params: Ok(params), options, .. } = draft.as_ref()? else { return None };
-        let mut out = Vec::new();
-        let entries = MetaEntries { options: Some(&options.meta), ..MetaEntries::default() };
-        params.write_params(&mut out, revision, entries).ok()?;
-        Raw::new(String::from_utf8(out).ok()?).ok()
-    }
-
-    fn send(self: Arc<Self>, changed: Option<Option<Raw>>) -> SendFuture<Reply> {
+    fn send(mut self: Box<Self>, changed: Option<Option<Raw>>) -> SendFuture<Reply> {
         match self.send_draft(changed) {
-            Ok(call) => Box::pin(InnerCall { call, shared: self }),
+            Ok(call) => {
+                *unlocked(&mut self.step) = Step::Sent(call);
+                Box::into_pin(self)
+            }
             Err(reply) => Box::pin(ready(reply)),
         }
     }
 }
 
-impl<M: Method> SharedCall<M> {
+fn unlocked<T>(mutex: &mut Mutex<T>) -> &mut T {
+    mutex.get_mut().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<M: Method> InnerCall<M> {
     /// Sends the draft, which is large and therefore stays in its place; an error is its reply.
-    fn send_draft(&self, changed: Option<Option<Raw>>) -> Result<Call<M>, Reply> {
-        let failed = |error| Reply::Failed(Box::new(error));
-        let mut slot = lock(&self.draft);
-        // The layers have one `Next` for it, so there is one.
-        let draft = slot.as_mut().ok_or_else(|| failed(Error::Finished))?;
+    fn send_draft(&mut self, changed: Option<Option<Raw>>) -> Result<Call<M>, Reply> {
+        let Step::Draft(draft) = unlocked(&mut self.step) else { return Err(Reply::failed(Error::Finished)) };
         let (name, mut options) = (draft.name.as_deref(), mem::take(&mut draft.options));
         if let Some(raw) = changed {
             options.meta = Meta::new();
             draft.params = Ok(decode_as(name.unwrap_or(M::NAME), raw)?);
         }
-        let params = draft.params.as_ref().map_err(|_| failed(Error::Finished))?;
-        let call = Call::send(draft.link.clone(), name, params, options, self.sent.inner_queue());
-        *slot = None;
-        let call = call.map_err(failed)?;
-        let mut sent = lock(&self.sent.state);
-        (sent.id, sent.tool) = (Some(call.id()), call.called_tool());
+        let params = draft.params.as_ref().map_err(|_| Reply::failed(Error::Finished))?;
+        let follow = self.sent.as_ref().map_or(FollowQueue::Nothing, |sent| sent.inner_queue());
+        let call = Call::send(draft.link.clone(), name, params, options, follow).map_err(Reply::failed)?;
+        if let Some(sent) = &self.sent {
+            let mut sent = lock(&sent.state);
+            (sent.id, sent.tool) = (Some(call.id()), call.called_tool());
+        }
         Ok(call)
     }
 }
@@ -230,22 +255,17 @@ impl SentCall {
     }
 }
 
-/// A request that the layers sent.
-struct InnerCall<M: Method> {
-    call: Call<M>,
-    shared: Arc<SharedCall<M>>,
-}
-
 impl<M: Method> Future for InnerCall<M> {
     type Output = Reply;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Reply> {
-        let Self { call, shared } = &mut *self;
-        if shared.sent.follows {
+        let Self { step, sent, .. } = &mut *self;
+        let Step::Sent(call) = unlocked(step) else { return Poll::Pending };
+        if let Some(sent) = sent.as_ref().filter(|sent| sent.follows) {
             while let Some(progress) = ready!(call.poll_progress(cx)) {
-                shared.sent.push(progress);
+                sent.push(progress);
             }
-            lock(&shared.sent.state).missed = call.missed_progress();
+            lock(&sent.state).missed = call.missed_progress();
         }
         call.poll_reply(cx)
     }

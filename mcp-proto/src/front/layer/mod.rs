@@ -53,6 +53,8 @@ pub use audit::{Audit, AuditOutcome, AuditRecord};
 pub(super) use call::LayeredCall;
 pub use message::{LayerMessage, LayerMessageError, LayerMessageKind};
 pub(in crate::front) use message_layers::MessageLayers;
+#[cfg(feature = "server")]
+pub(in crate::front) use request::{InboundParts, other_request};
 pub use request::{LayerRequest, Next};
 pub use rules::{InvalidPointer, NamePattern, RuleMatch, Rules};
 

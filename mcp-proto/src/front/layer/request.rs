@@ -1,11 +1,12 @@
 //! Requests as layers see them, and what they go on to.
 
 use alloc::sync::Arc;
+use core::future::ready;
 #[cfg(feature = "client")]
 use std::sync::OnceLock;
 
 #[cfg(feature = "client")]
-use super::call::ClientCall;
+use super::call::DraftCall;
 use super::{Layer as _, Layers, MessageDirection, Reply, Side};
 use crate::front::Clock;
 use crate::front::mode::{HandlerMode, SendHandlers};
@@ -18,7 +19,10 @@ use crate::schema::{
     CallTool, CustomParams, Era, GetPrompt, Implementation, Json, Method as _, Params, ReadResource, Revision,
 };
 #[cfg(feature = "client")]
-use crate::{front::client::ClientContext, peer::client::ServerInfo};
+use crate::{
+    front::client::ClientContext, front::request_slots::RequestLink, front::wakers::SendFuture,
+    peer::client::ServerInfo,
+};
 #[cfg(feature = "server")]
 use crate::{
     front::handler::{context::Context, inbound_request::Attachments},
@@ -44,22 +48,22 @@ enum LayerParams {
     Raw(Option<Raw>),
     /// The parameters of a call of this client, which are encoded for a layer that reads them.
     #[cfg(feature = "client")]
-    Typed(TypedParams),
+    Draft(Box<dyn DraftCall>),
 }
 
-#[cfg(feature = "client")]
-struct TypedParams {
-    call: Arc<dyn ClientCall>,
-    /// The revision in use; the newest before it is known.
-    revision: Revision,
-    raw: OnceLock<Option<Raw>>,
+/// The parts of a request to this server.
+#[cfg(feature = "server")]
+pub(in crate::front) struct InboundParts {
+    pub(in crate::front) method: Text,
+    pub(in crate::front) context: Context,
+    pub(in crate::front) params: Option<Raw>,
+    /// The parameters before the first change, if a layer changed them.
+    pub(in crate::front) replaced: Option<Option<Raw>>,
 }
 
-#[cfg(feature = "client")]
-impl TypedParams {
-    fn raw(&self) -> Option<&Raw> {
-        self.raw.get_or_init(|| self.call.to_raw(self.revision)).as_ref()
-    }
+/// The reply to a request that a layer passed on in place of the one that it got.
+pub(in crate::front) fn other_request() -> Reply {
+    Reply::error(code::INTERNAL_ERROR, "a layer passed on another request than it got")
 }
 
 enum Origin {
@@ -69,9 +73,12 @@ enum Origin {
     /// A server's request to this client.
     #[cfg(feature = "client")]
     Server(ClientContext, Arc<dyn Clock>),
-    /// A request of this client's application.
+    /// A request of this client's application, and the server once a layer has asked for it.
     #[cfg(feature = "client")]
-    Application(Option<Arc<ServerInfo>>, Arc<dyn Clock>),
+    Application(Arc<dyn RequestLink>, OnceLock<Option<Arc<ServerInfo>>>),
+    /// A request of a host's application.
+    #[cfg(feature = "client")]
+    Host(Arc<dyn Clock>),
 }
 
 impl LayerRequest {
@@ -87,15 +94,8 @@ impl LayerRequest {
 
     /// A request of this client's application.
     #[cfg(feature = "client")]
-    pub(super) fn of_application(
-        method: Text,
-        call: Arc<dyn ClientCall>,
-        server: Option<Arc<ServerInfo>>,
-        clock: Arc<dyn Clock>,
-    ) -> Self {
-        let revision = server.as_ref().map_or(Revision::LATEST, |server| server.revision);
-        let typed = TypedParams { call, revision, raw: OnceLock::new() };
-        Self::new(method, LayerParams::Typed(typed), Origin::Application(server, clock))
+    pub(super) fn of_application(method: Text, call: Box<dyn DraftCall>, link: Arc<dyn RequestLink>) -> Self {
+        Self::new(method, LayerParams::Draft(call), Origin::Application(link, OnceLock::new()))
     }
 
     /// A server's request to this client.
@@ -118,7 +118,7 @@ impl LayerRequest {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let raw = LayerParams::Raw(AnyParams::to_raw(params).ok());
-        Self::new(method.into(), raw, Origin::Application(None, clock)).of_named_server(server)
+        Self::new(method.into(), raw, Origin::Host(clock)).of_named_server(server)
     }
 
     /// Sets the name of the server in the configuration of a host.
@@ -146,7 +146,7 @@ impl LayerRequest {
         match &self.params {
             LayerParams::Raw(raw) => raw.as_ref(),
             #[cfg(feature = "client")]
-            LayerParams::Typed(typed) => typed.raw(),
+            LayerParams::Draft(call) => call.params(self.revision().unwrap_or(Revision::LATEST)),
         }
     }
 
@@ -202,24 +202,28 @@ impl LayerRequest {
         self.set_params(&params)
     }
 
-    /// The parameters, and those before the first change if a layer changed them.
+    /// The parts of a request to this server, with the parameters before the first change if a layer changed them.
     #[cfg(feature = "server")]
-    pub(in crate::front) fn into_params(self) -> (Option<Raw>, Option<Option<Raw>>) {
-        let raw = |params| match params {
+    pub(in crate::front) fn into_inbound(self) -> Option<InboundParts> {
+        let Self { method, params: LayerParams::Raw(params), replaced, origin: Origin::Client(context), .. } = self
+        else {
+            return None;
+        };
+        let replaced = replaced.map(|replaced| match replaced {
             LayerParams::Raw(raw) => raw,
             #[cfg(feature = "client")]
-            LayerParams::Typed(typed) => typed.raw().cloned(),
-        };
-        (raw(self.params), self.replaced.map(raw))
+            LayerParams::Draft(_) => None,
+        });
+        Some(InboundParts { method, context, params, replaced })
     }
 
-    /// The parameters if a layer changed them.
+    /// Sends the call of a client's application.
     #[cfg(feature = "client")]
-    pub(super) fn into_changed(self) -> Option<Option<Raw>> {
-        self.replaced?;
-        match self.params {
-            LayerParams::Raw(raw) => Some(raw),
-            LayerParams::Typed(_) => None,
+    fn send(self) -> SendFuture<Reply> {
+        match (self.replaced, self.params) {
+            (None, LayerParams::Draft(call)) => call.send(None),
+            (Some(LayerParams::Draft(call)), LayerParams::Raw(raw)) => call.send(Some(raw)),
+            _ => Box::pin(ready(other_request())),
         }
     }
 
@@ -228,7 +232,7 @@ impl LayerRequest {
     pub(in crate::front) fn into_raw(self) -> Option<Raw> {
         match self.params {
             LayerParams::Raw(raw) => raw,
-            LayerParams::Typed(typed) => typed.raw().cloned(),
+            LayerParams::Draft(_) => self.params().cloned(),
         }
     }
 
@@ -245,7 +249,7 @@ impl LayerRequest {
             #[cfg(feature = "server")]
             Origin::Client(_) => Side::Server,
             #[cfg(feature = "client")]
-            Origin::Server(..) | Origin::Application(..) => Side::Client,
+            _ => Side::Client,
         }
     }
 
@@ -257,7 +261,7 @@ impl LayerRequest {
             #[cfg(feature = "client")]
             Origin::Server(..) => MessageDirection::Received,
             #[cfg(feature = "client")]
-            Origin::Application(..) => MessageDirection::Sent,
+            Origin::Application(..) | Origin::Host(_) => MessageDirection::Sent,
         }
     }
 
@@ -317,7 +321,9 @@ impl LayerRequest {
             #[cfg(feature = "server")]
             Origin::Client(ref context) => context.connection().clock().clone(),
             #[cfg(feature = "client")]
-            Origin::Server(_, ref clock) | Origin::Application(_, ref clock) => clock.clone(),
+            Origin::Server(_, ref clock) | Origin::Host(ref clock) => clock.clone(),
+            #[cfg(feature = "client")]
+            Origin::Application(ref link, _) => link.clock().clone(),
         }
     }
 
@@ -336,7 +342,7 @@ impl LayerRequest {
                 None => (!self.is_retry()).then_some(1),
             },
             #[cfg(feature = "client")]
-            Origin::Server(..) | Origin::Application(..) => Some(1),
+            _ => Some(1),
         }
     }
 
@@ -373,7 +379,8 @@ impl LayerRequest {
             #[cfg(feature = "server")]
             Origin::Client(_) => None,
             Origin::Server(ref context, _) => context.server(),
-            Origin::Application(ref server, _) => server.as_deref(),
+            Origin::Application(ref link, ref server) => server.get_or_init(|| link.server()).as_deref(),
+            Origin::Host(_) => None,
         }
     }
 }
@@ -408,9 +415,9 @@ pub struct Next<M: HandlerMode = SendHandlers> {
 enum Inside<M: HandlerMode> {
     #[cfg(feature = "server")]
     Router(RouterDispatch<M>),
-    /// The call of a client's application.
+    /// The call of a client's application, which its request holds.
     #[cfg(feature = "client")]
-    Call(Arc<dyn ClientCall>),
+    Call,
     #[cfg(feature = "client")]
     Client(Innermost<M>),
 }
@@ -429,8 +436,8 @@ impl<M: HandlerMode> Next<M> {
 
     /// Goes on to the call of a client's application.
     #[cfg(feature = "client")]
-    pub(super) fn call(layers: Layers<M>, call: Arc<dyn ClientCall>) -> Self {
-        Self { layers, position: 0, inside: Inside::Call(call) }
+    pub(super) fn call(layers: Layers<M>) -> Self {
+        Self { layers, position: 0, inside: Inside::Call }
     }
 
     /// Goes on within a client or host.
@@ -439,8 +446,8 @@ impl<M: HandlerMode> Next<M> {
         Self { layers, position: 0, inside: Inside::Client(innermost) }
     }
 
-    /// Goes on with the request. Code of a handler may run before the future is polled. Dropping the future cancels the
-    /// request from here on.
+    /// Goes on with the request that the layer got; any other may fail. Code of a handler may run before the future is
+    /// polled. Dropping the future cancels the request from here on.
     pub fn run(mut self, request: LayerRequest) -> M::HandlerFuture {
         if let Some(layer) = self.layers.at(self.position) {
             self.position = self.position.saturating_add(1);
@@ -450,7 +457,7 @@ impl<M: HandlerMode> Next<M> {
             #[cfg(feature = "server")]
             Inside::Router(router) => router.run(request),
             #[cfg(feature = "client")]
-            Inside::Call(call) => M::wrap_future(call.send(request.into_changed())),
+            Inside::Call => M::wrap_future(request.send()),
             #[cfg(feature = "client")]
             Inside::Client(innermost) => innermost(request),
         }
@@ -471,7 +478,7 @@ impl<M: HandlerMode> Next<M> {
     ///
     /// Layers that are generic over the mode use it; others may return `Box::pin(async { … })`.
     pub fn answer(self, reply: Reply) -> M::HandlerFuture {
-        M::wrap_future(Box::pin(core::future::ready(reply)))
+        M::wrap_future(Box::pin(ready(reply)))
     }
 }
 

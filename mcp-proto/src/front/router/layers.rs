@@ -1,7 +1,7 @@
 //! The layers of a router, and the requests that it answers within them.
 
 use alloc::sync::Arc;
-use core::future::Future;
+use core::future::{Future, ready};
 use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll, Waker};
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use std::thread::{self, ThreadId};
 use super::dispatch::Dispatch;
 use super::{Context, HandlerMode, Router};
 use crate::front::handler_error::{HandlerPanic, catch_panic};
-use crate::front::layer::{IntoLayer, LayerRequest, Layers, Next};
+use crate::front::layer::{InboundParts, IntoLayer, LayerRequest, Layers, Next, other_request};
 use crate::front::reply::Reply;
 use crate::front::tasks::TaskService;
 use crate::front::wakers::{lock, update};
@@ -74,8 +74,8 @@ impl<M: HandlerMode> Router<M> {
         self.check_rate(&method, params.as_ref(), &context)?;
         self.check_part_rates(&method, params.as_ref(), &context)?;
         let layers = self.contents.layers.clone();
-        let request = LayerRequest::of_client(method.clone(), params, context.clone());
-        let router = RouterDispatch { router: self, method, context, service, suspension };
+        let request = LayerRequest::of_client(method, params, context);
+        let router = RouterDispatch { router: self, service, suspension };
         Ok((Next::router(layers, router).run(request), None))
     }
 }
@@ -83,27 +83,27 @@ impl<M: HandlerMode> Router<M> {
 /// A router within its layers, about to answer a request.
 pub(in crate::front) struct RouterDispatch<M: HandlerMode> {
     router: Arc<Router<M>>,
-    method: Text,
-    context: Context,
     service: Option<Arc<TaskService>>,
     suspension: Arc<Suspension>,
 }
 
 impl<M: HandlerMode> RouterDispatch<M> {
     pub(in crate::front) fn run(self, request: LayerRequest) -> M::HandlerFuture {
-        let (params, replaced) = request.into_params();
+        let Self { router, service, suspension } = self;
+        let Some(InboundParts { method, context, params, replaced }) = request.into_inbound() else {
+            return M::wrap_future(Box::pin(ready(other_request())));
+        };
         if replaced.is_some() {
-            self.context.inbound_request().state.replace_meta(params.as_ref());
+            context.inbound_request().state.replace_meta(params.as_ref());
         }
         let is_other =
-            replaced.is_some_and(|before| is_other_item(&self.method, before.as_ref(), params.as_ref()));
+            replaced.is_some_and(|before| is_other_item(&method, before.as_ref(), params.as_ref()));
         if is_other
-            && &*self.method == CallTool::NAME
+            && &*method == CallTool::NAME
             && let Some(Ok(tool)) = member(params.as_ref(), "name").map(serde_json::from_str)
         {
-            self.context.inbound_request().redirect(tool);
+            context.inbound_request().redirect(tool);
         }
-        let Self { router, method, context, service, suspension } = self;
         let dispatch = || router.dispatch(&method, params, context.clone(), service.as_ref(), is_other);
         let dispatched =
             catch_panic(dispatch).unwrap_or_else(|panicked| Err(reply_to_panic(&method, panicked)));
@@ -119,7 +119,7 @@ impl<M: HandlerMode> RouterDispatch<M> {
                     suspension,
                 })
             }
-            Err(reply) => M::wrap_future(Box::pin(core::future::ready(reply))),
+            Err(reply) => M::wrap_future(Box::pin(ready(reply))),
         }
     }
 }
