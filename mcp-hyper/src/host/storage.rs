@@ -412,8 +412,11 @@ impl Memory {
             let record = record.and_then(|text| Record::read(&text, entry, now));
             loaded.records.extend(record.map(|record| (entry.id(), record)));
             // An approval that cannot be read is none.
-            let approvals = approval.and_then(|text| Approvals::from_json(&text).ok()).unwrap_or_default();
-            loaded.approvals.extend(approvals.iter().cloned());
+            match approval.map(|text| Approvals::from_json(&text)) {
+                Some(Ok(approvals)) => loaded.approvals.extend(approvals.iter().cloned()),
+                Some(Err(error)) => loaded.errors.push(format!("{}: {error}", entry.name())),
+                None => {}
+            }
         }
         loaded
     }
@@ -438,9 +441,14 @@ impl Memory {
             let mut errors = Vec::new();
             for (name, approvals) in approvals {
                 let approvals: Approvals = approvals;
-                let written = match approvals.is_empty() {
-                    true => storage.remove(&name).await,
-                    false => storage.put(&name, approvals.to_json().into_bytes()).await,
+                // What was stored before may be revoked by now.
+                let text = if approvals.is_empty() { None } else { Some(approvals.to_json()) };
+                errors.extend(
+                    text.as_ref().and_then(|text| text.as_ref().err().copied()).map(io::Error::other),
+                );
+                let written = match text {
+                    Some(Ok(text)) => storage.put(&name, text.into_bytes()).await,
+                    Some(Err(_)) | None => storage.remove(&name).await,
                 };
                 errors.extend(written.err());
             }

@@ -312,8 +312,9 @@ pub fn host_config(data: &[u8]) {
     if let Ok(template) = Template::parse(&text) {
         assert_eq!(template.text(), text, "another text is read");
     }
-    if let Ok(approvals) = Approvals::from_json(data) {
-        let stored = approvals.to_json();
+    if let Ok(approvals) = Approvals::from_json(data)
+        && let Ok(stored) = approvals.to_json()
+    {
         assert_eq!(
             Approvals::from_json(stored.as_bytes()).as_ref(),
             Ok(&approvals),

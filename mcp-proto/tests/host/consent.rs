@@ -1,6 +1,6 @@
 use mcp_proto::consent::SafeText;
 use mcp_proto::host::config::{ConfigFile, ServerEntry, Source};
-use mcp_proto::host::consent::{ApprovalWarning, Approvals};
+use mcp_proto::host::consent::{ApprovalWarning, Approvals, ApprovalsError};
 use proptest::prelude::*;
 
 use super::config::{entry, project};
@@ -253,19 +253,28 @@ fn later_approval_replaces_the_earlier_one() {
 #[test]
 fn stored_approvals_are_read_back_and_have_no_value_of_the_file() {
     let server = server(PATH, r#"{ "command": "x", "env": { "KEY": "s3cret" } }"#);
-    let stored = approved(&server).to_json();
+    let stored = approved(&server).to_json().unwrap();
     assert!(!stored.contains("s3cret"));
     let read = Approvals::from_json(stored.as_bytes()).unwrap();
     assert!(server.permit(&read).is_ok());
-    assert_eq!(read.to_json(), stored);
+    assert_eq!(read.to_json().unwrap(), stored);
     let approval = read.iter().next().unwrap();
     assert_eq!((approval.path(), approval.server()), (PATH, "one"));
 }
 
 #[test]
+fn approvals_that_could_not_be_read_back_are_not_stored() {
+    let path = format!("/{}/mcp.json", "a".repeat(Approvals::STORED_BYTES));
+    let mut approvals = approved(&server(&path, r#"{ "command": "x" }"#));
+    assert_eq!(approvals.to_json(), Err(ApprovalsError::TooLarge));
+    approvals.revoke(&path, "one");
+    assert!(approvals.to_json().is_ok());
+}
+
+#[test]
 fn stored_approval_of_one_server_is_none_of_another() {
     let json = r#"{ "command": "x" }"#;
-    let stored = approved(&server(PATH, json)).to_json();
+    let stored = approved(&server(PATH, json)).to_json().unwrap();
     let elsewhere = "/work/evil/.vscode/mcp.json";
     let moved = Approvals::from_json(stored.replace(PATH, elsewhere).as_bytes()).unwrap();
     assert_eq!(moved.iter().next().unwrap().path(), elsewhere);
@@ -281,7 +290,7 @@ fn damaged_approval_refuses_its_server_only() {
         (server(PATH, r#"{ "command": "a" }"#), server("/p/.vscode/mcp.json", r#"{ "command": "b" }"#));
     let mut approvals = approved(&one);
     approvals.insert(two.permit(&approvals).unwrap_err().approve());
-    let stored = approvals.to_json();
+    let stored = approvals.to_json().unwrap();
     let binding = stored.split("\"binding\":\"").nth(1).unwrap().split('"').next().unwrap();
     assert_eq!(binding.len(), 64);
     for damaged in [&binding[1..], "", "zz", &format!("{binding}0"), &"0".repeat(64)] {

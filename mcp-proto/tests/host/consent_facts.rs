@@ -261,7 +261,7 @@ fn change_of_the_file_of_variables_asks_again() {
     let server = server(PATH, WITH_FILE);
     assert_eq!(request(&server).env_file(), Some(&Lookup::EnvFile(FILE.into())));
     let approvals = approved_with(&server, "API_KEY=s3cret\nLOG_LEVEL=info\n");
-    let stored = approvals.to_json();
+    let stored = approvals.to_json().unwrap();
     assert!(!stored.contains("s3cret"));
     let approvals = Approvals::from_json(stored.as_bytes()).unwrap();
     let start = |content| program(&server, &approvals, &[(FILE, content)]);
@@ -328,7 +328,7 @@ fn keys_of_two_approvals_give_different_digests() {
     let server = server(PATH, WITH_FILE);
     let request = |key| request(&server).with_env_file(&Secret::new("A=1"), [key; 16]).unwrap();
     let digest = |approvals: Approvals| {
-        let stored: serde_json::Value = serde_json::from_str(&approvals.to_json()).unwrap();
+        let stored: serde_json::Value = serde_json::from_str(&approvals.to_json().unwrap()).unwrap();
         stored["approvals"][0]["env_file"][1].clone()
     };
     assert_ne!(digest(approved(&request(1))), digest(approved(&request(2))));

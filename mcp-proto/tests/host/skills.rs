@@ -68,7 +68,7 @@ fn approved(entry: &ServerEntry, skill: &SkillManifest) -> Approvals {
 fn approval_of_a_skill_ends_with_any_change_of_its_content() {
     let (entry, skill) = (user("shop", "shop"), manifest(refunds()));
     let approvals = approved(&entry, &skill);
-    let stored = Approvals::from_json(approvals.to_json().as_bytes()).unwrap();
+    let stored = Approvals::from_json(approvals.to_json().unwrap().as_bytes()).unwrap();
     assert!(stored.permit_skill(&entry, &skill).is_ok(), "it is stored");
 
     let guide = "skill://acme/refunds/references/GUIDE.md";
@@ -137,7 +137,7 @@ fn allowed_tools_are_granted_only_if_the_user_agreed_to_them() {
     approvals.insert(request.approve());
     assert_eq!(approvals.permit_skill(&entry, &skill).unwrap().granted_tools(), [] as [&str; 0]);
     approvals.insert(request.approve_with_tools());
-    let stored = Approvals::from_json(approvals.to_json().as_bytes()).unwrap();
+    let stored = Approvals::from_json(approvals.to_json().unwrap().as_bytes()).unwrap();
     assert_eq!(stored.permit_skill(&entry, &skill).unwrap().granted_tools(), ["Bash(git add:*)", "Read"]);
     let listed = manifest(with_field(refunds(), "allowed-tools", json!(["Bash", "Write"])));
     assert_eq!(listed.requested_tools(), ["Bash", "Write"]);
@@ -149,7 +149,7 @@ fn allowed_tools_are_granted_only_if_the_user_agreed_to_them() {
 fn approval_of_a_dynamic_skill_is_not_stored() {
     let (entry, skill) = (user("shop", "shop"), manifest(dynamic(refunds())));
     let approvals = approved(&entry, &skill);
-    let stored = Approvals::from_json(approvals.to_json().as_bytes()).unwrap();
+    let stored = Approvals::from_json(approvals.to_json().unwrap().as_bytes()).unwrap();
     assert!(stored.permit_skill(&entry, &skill).is_err());
 }
 

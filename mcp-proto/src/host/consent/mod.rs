@@ -115,7 +115,7 @@ type ApprovalKey = (String, String, Option<String>);
 /// let request = server.permit(&approvals).expect_err("it was never approved");
 /// approvals.insert(request.approve());
 ///
-/// let stored = approvals.to_json();
+/// let stored = approvals.to_json()?;
 /// assert!(server.permit(&Approvals::from_json(stored.as_bytes())?).is_ok());
 /// assert!(Approvals::from_json(b"damaged").is_err());
 /// # Ok::<(), mcp_proto::host::consent::ApprovalsError>(())
@@ -181,11 +181,15 @@ impl Approvals {
 
     /// The stored form, a JSON text. It has no value of the project's file, and no approval of a dynamic skill, whose next
     /// content the user has not seen.
-    pub fn to_json(&self) -> String {
+    ///
+    /// # Errors
+    /// If it is longer than [`STORED_BYTES`](Self::STORED_BYTES), so that it would not be read again.
+    pub fn to_json(&self) -> Result<String, ApprovalsError> {
         let is_stored = |approval: &&Approval| approval.skill.as_ref().is_none_or(ApprovedSkill::is_stored);
         let approvals = self.iter().filter(is_stored).collect();
         let stored = StoredApprovals { version: VERSION, approvals };
-        serde_json::to_string(&stored).unwrap_or_default()
+        let text = serde_json::to_string(&stored).unwrap_or_default();
+        if text.len() > Self::STORED_BYTES { Err(ApprovalsError::TooLarge) } else { Ok(text) }
     }
 
     /// Reads the stored form. An approval in it that cannot be read is left out, and its server is refused.
@@ -195,17 +199,26 @@ impl Approvals {
     pub fn from_json(text: &[u8]) -> Result<Self, ApprovalsError> {
         let read = Some(text).filter(|text| text.len() <= Self::STORED_BYTES);
         let read = read.and_then(|text| serde_json::from_slice::<StoredApprovals<Box<RawValue>>>(text).ok());
-        let read = read.filter(|read| read.version == VERSION).ok_or(ApprovalsError)?;
+        let read = read.filter(|read| read.version == VERSION).ok_or(ApprovalsError::Unreadable)?;
         Ok(read.approvals.iter().filter_map(|stored| serde_json::from_str(stored.get()).ok()).collect())
     }
 }
 
-/// Stored approvals that cannot be read.
+/// Approvals that cannot be stored, or not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ApprovalsError;
+#[non_exhaustive]
+pub enum ApprovalsError {
+    /// The stored form cannot be read.
+    Unreadable,
+    /// The stored form would be longer than [`Approvals::STORED_BYTES`].
+    TooLarge,
+}
 
-error_text! { ApprovalsError =>
-    "the stored approvals of project servers cannot be read: each server must be approved again"
+error_text! { ApprovalsError:
+    Unreadable => "the stored approvals of project servers cannot be read: each server must be approved again";
+    TooLarge =>
+        "the approvals need more than {} MiB, and are not stored: revoke those that are no longer needed",
+        Approvals::STORED_BYTES >> 20;
 }
 
 /// The right to start a server as its entry says. Only [`ServerEntry::permit`] gives it.

@@ -321,12 +321,16 @@ async fn change_approvals<T: Send + 'static>(
     change: impl FnOnce(&mut Approvals) -> T + Send + 'static,
 ) -> Result<T> {
     let changed = storage.update(APPROVALS, |stored| {
-        let stored = stored.map(|stored| Approvals::from_json(&stored).unwrap_or_default());
-        let mut approvals = stored.unwrap_or_default();
+        let before =
+            stored.as_deref().and_then(|stored| Approvals::from_json(stored).ok()).unwrap_or_default();
+        let mut approvals = before.clone();
         let result = change(&mut approvals);
-        (approvals.to_json().into_bytes(), result)
+        match approvals.to_json() {
+            Ok(text) => (text.into_bytes(), Ok(result)),
+            Err(error) => (before.to_json().unwrap_or_default().into_bytes(), Err(error)),
+        }
     });
-    changed.await.map_err(CommandError::server)
+    changed.await.map_err(CommandError::server)?.map_err(CommandError::server)
 }
 
 /// The values that the user has typed, for this run only.
