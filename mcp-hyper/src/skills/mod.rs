@@ -44,8 +44,10 @@ use tree::{Reading, Search};
 ///   `SKILL.md`.
 ///
 /// A skill is served whole, or not at all: not if it has more than 512 files, or more than 16 MiB, if a file cannot be read,
-/// if hosts refuse the name of one, or if its `SKILL.md` is none of a skill. Each reason is a [`SkillProblem`]. The skills in
-/// its folders are served by themselves, by the same rules.
+/// if hosts refuse the name of one, or if its `SKILL.md` is none of a skill. Each reason is a [`SkillProblem`]; a client that
+/// asks for the skill by its URI reads the reason. The skills in its folders are served by themselves, by the same rules.
+///
+/// Skills in memory or of other folders, each [under](Self::under) a path of its own, may be in the same router.
 #[derive(Clone)]
 pub struct SkillFolder {
     shared: Arc<Shared>,
@@ -143,10 +145,20 @@ impl SkillSource for SkillFolder {
     }
 
     fn skill<'a>(&'a self, _: Option<&'a Principal>, uri: &'a str) -> SkillFuture<'a, Option<Skill>> {
-        let uri = uri.to_owned();
-        self.search(move |search| {
-            let skills = search.around(&uri, Reading::Digests)?;
-            Ok(skills.into_iter().find(|skill| skill.uri == uri))
+        let wanted = uri.to_owned();
+        let searching = self.search(move |search| {
+            let skills = search.around(&wanted, Reading::Digests)?;
+            let found = skills.into_iter().find(|skill| skill.uri == wanted);
+            Ok(found.ok_or_else(|| search.refusal().cloned()))
+        });
+        Box::pin(async move {
+            match searching.await? {
+                Ok(skill) => Ok(Some(skill)),
+                Err(None) => Ok(None),
+                Err(Some(reason)) => {
+                    Err(HandlerError::invalid_params(format!("the skill {uri} is not served: {reason}")))
+                }
+            }
         })
     }
 

@@ -69,7 +69,12 @@ fn heard(scratch: &Scratch) -> (Arc<Mutex<Vec<String>>>, SkillFolder) {
 }
 
 fn entry(source: &SkillFolder, uri: &str) -> Option<Skill> {
-    block_on(source.skill(None, uri)).unwrap()
+    block_on(source.skill(None, uri)).unwrap_or(None)
+}
+
+/// Why a skill that is asked for by its URI is not served.
+fn refusal(source: &SkillFolder, uri: &str) -> Option<String> {
+    block_on(source.skill(None, uri)).err().map(|error| error.to_string())
 }
 
 fn read(source: &SkillFolder, uri: &str) -> Option<String> {
@@ -261,6 +266,10 @@ fn skill_is_served_whole_or_not_at_all() {
     {
         assert_eq!((read(&source, uri), entry(&source, uri)), (None, None), "{uri}");
     }
+    let refused = |folder: &str| refusal(&source, &format!("skill://{folder}/SKILL.md"));
+    let too_many = format!("the skill skill://many/SKILL.md is not served: {} files", MAX_FILES + 1);
+    assert!(refused("many").unwrap().starts_with(&too_many), "{:?}", refused("many"));
+    assert_eq!((refused("good"), refused("none"), refusal(&source, "skill://many/1")), (None, None, None));
     assert_eq!(read(&source, "skill://good/deep/SKILL.md").unwrap(), "only a file");
     assert_eq!(files(&entry(&source, "skill://good/SKILL.md").unwrap()).len(), 2);
     let skill = |path: &str, error| (path.to_owned(), NotServed::Skill(error));

@@ -39,6 +39,8 @@ pub(super) struct Search {
     root: String,
     /// The URI that is searched for; all skills without one.
     target: Option<String>,
+    /// The folder with the `SKILL.md` of this URI.
+    place: Option<PathBuf>,
     /// The page that is filled with the skills that are found.
     page: Option<SkillPage>,
     /// Whether there is a further skill, for which the page has no room.
@@ -95,6 +97,7 @@ impl Search {
             path,
             root,
             target: None,
+            place: None,
             page: None,
             has_ended: false,
             reading: Reading::Sizes,
@@ -131,6 +134,17 @@ impl Search {
     pub(super) fn around(&mut self, uri: &str, reading: Reading) -> io::Result<Vec<Skill>> {
         self.target = Some(uri.to_owned());
         self.all(reading)
+    }
+
+    /// Why the skill that is searched for is not served, if there is one.
+    pub(super) fn refusal(&self) -> Option<&NotServed> {
+        let folder = self.place.as_deref()?;
+        let is_of_skill = |problem: &&SkillProblem| match problem.reason {
+            // The skill is served without the file, unless it is this one.
+            NotServed::Link | NotServed::Special | NotServed::Name => problem.path == folder.join(MAIN_FILE),
+            _ => problem.path.starts_with(folder),
+        };
+        self.problems.iter().find(is_of_skill).map(|problem| &problem.reason)
     }
 
     /// What is directly within a directory of one of these skills, which were found, or above them; `None` if there is none
@@ -283,6 +297,10 @@ impl Search {
                 continue;
             }
             let uri = name.to_str().and_then(|name| Some((name.to_owned(), uri_within(folder.uri, name)?)));
+            let is_target = uri.as_ref().is_some_and(|(_, uri)| self.target.as_ref() == Some(uri));
+            if is_target && path.ends_with(MAIN_FILE) {
+                self.place = Some(folder.path.to_owned());
+            }
             match (uri, kind) {
                 (Some((name, uri)), Kind::File | Kind::Folder) => {
                     entries.push(Entry { name, uri, path, kind })

@@ -76,7 +76,8 @@ pub(crate) struct CommonOptions {
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
-    /// Print every message to standard error, as it is sent or received, without secrets
+    /// Print every message to standard error, as it is sent or received, and what a server that is a program writes to
+    /// its own; without secrets
     #[arg(long, global = true)]
     pub(crate) trace: bool,
 

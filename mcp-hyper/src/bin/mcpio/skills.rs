@@ -69,7 +69,10 @@ async fn list(connection: &Connection, screen: &mut Screen) -> Result {
         }
         match result.skills.is_empty() && result.skills.invalid().is_empty() {
             true => {
-                screen.line("The server lists no skills. It may have others, which it gives by their URI.")
+                screen.line(
+                    "The server lists no skills. It may have others, which it gives by their URI. --trace shows what a \
+                     program writes to its log.",
+                )
             }
             false => table.print(screen),
         }
@@ -103,7 +106,9 @@ async fn find(connection: &Connection, skill: &str) -> Result<SkillManifest> {
         [] => {
             let names: Vec<_> = listed.iter().map(Skill::name).collect();
             let known = arguments::suggest(skill, names.iter().map(String::as_str));
-            Err(CommandError::usage(format_args!("the server lists no skill {skill:?}{known}")))
+            Err(CommandError::usage(format_args!(
+                "the server lists no skill {skill:?}{known}. Name one by its URI: the answer says why it is not served"
+            )))
         }
         several => {
             let uris: Vec<_> = several.iter().map(|skill| SafeText::line(&skill.uri).to_string()).collect();

@@ -386,7 +386,7 @@ error_text! { RouterError:
     #[cfg(feature = "skills")]
     SkillOverlap { root, other } =>
         "the skills at {root:?} and at {other:?} lie within each other: register the inner one as files of the outer \
-                 one, or move one of them";
+                 one, or give one of them another path, with `under`";
     NoResources =>
         "skills are declared without resources, by which their files are read: call `Router::skill`, or declare \
                  `ServerCapability::Resources`";
