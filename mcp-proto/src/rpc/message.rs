@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use super::envelope::element;
 use super::json_reader::{Reader, Span};
+use super::json_value::JsonValue;
 use super::members::NotedMembers;
 use super::scan::{Cursor, ScanMode, Value};
 use super::{EnvelopeKind, Malformed, Text, read_members};
@@ -245,6 +246,9 @@ pub struct ErrorObject {
     pub data: Option<Raw>,
 }
 
+/// How many of the capabilities that a client lacks are shown.
+const MAX_SHOWN_CAPABILITIES: usize = 8;
+
 impl ErrorObject {
     /// An error without data.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
@@ -287,15 +291,46 @@ impl ErrorObject {
         //= C1.13 "Still accept -32002 as "resource not found" from older servers"
         self.code == code::RESOURCE_NOT_FOUND || (self.code == code::INVALID_PARAMS && names_uri())
     }
+
+    /// The first capabilities that the data says the client must declare: `elicitation.url`, for example.
+    fn required_capabilities(&self) -> Vec<String> {
+        let read = |data: &Raw| {
+            let [required] = read_members(data.as_str(), ["requiredCapabilities"]).ok()?;
+            serde_json::from_str(required?).ok()
+        };
+        let Some(JsonValue::<false>(serde_json::Value::Object(required))) = self.data.as_ref().and_then(read)
+        else {
+            return Vec::new();
+        };
+        let mut names = Vec::new();
+        for (name, settings) in &required {
+            match settings.as_object().filter(|parts| !parts.is_empty()) {
+                Some(parts) => names.extend(parts.keys().map(|part| format!("{name}.{part}"))),
+                None => names.push(name.clone()),
+            }
+        }
+        names.sort_unstable();
+        names.truncate(MAX_SHOWN_CAPABILITIES);
+        names
+    }
 }
 
 impl fmt::Display for ErrorObject {
-    /// Writes the message as [`SafeText`](crate::consent::SafeText), and the code.
+    /// Writes the message as [`SafeText`](crate::consent::SafeText), the capabilities that the client must declare, if it is
+    /// that error, and the code.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let message = SafeText::block(&self.message);
         //= F48 "shown with its code and message"
         match self.code {
             code::UNREADABLE => message.fmt(f),
+            code::MISSING_REQUIRED_CLIENT_CAPABILITY => {
+                message.fmt(f)?;
+                for (index, name) in self.required_capabilities().iter().enumerate() {
+                    let before = if index == 0 { ": " } else { ", " };
+                    write!(f, "{before}{}", SafeText::line(name))?;
+                }
+                write!(f, " ({})", self.code)
+            }
             code => write!(f, "{message} ({code})"),
         }
     }
@@ -497,5 +532,31 @@ impl Eq for Raw {}
 impl fmt::Debug for Raw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_of_missing_capabilities_names_them() {
+        let shown = |data: &str| {
+            let error = ErrorObject::new(code::MISSING_REQUIRED_CLIENT_CAPABILITY, "not declared");
+            error.with_data(Raw::new(data).unwrap()).to_string()
+        };
+        let data = r#"{"requiredCapabilities":{"extensions":{"com.example/print":{}},"sampling":{},"elicitation":{"url":{}}}}"#;
+        let names = "elicitation.url, extensions.com.example/print, sampling";
+        assert_eq!(shown(data), format!("not declared: {names} (-32021)"));
+        assert_eq!(
+            shown(r#"{"requiredCapabilities":{"a\u001b\n":1}}"#),
+            "not declared: a\\u{1b}\\n (-32021)"
+        );
+        for data in ["1", "{}", r#"{"requiredCapabilities":[]}"#, r#"{"requiredCapabilities":{}}"#] {
+            assert_eq!(shown(data), "not declared (-32021)");
+        }
+        let many: Vec<_> = (0..20).map(|number| format!(r#""{number}":{{}}"#)).collect();
+        let many = shown(&format!(r#"{{"requiredCapabilities":{{{}}}}}"#, many.join(",")));
+        assert_eq!(many.matches(", ").count(), MAX_SHOWN_CAPABILITIES - 1);
     }
 }
