@@ -13,10 +13,14 @@ use crate::rpc::{Raw, write};
 
 /// A JSON value kept as text: valid, owned, and written as it was read.
 ///
-/// Two values are equal if their texts are equal.
+/// Two values are equal if their texts are equal. A Rust string becomes a JSON string, and is decoded as one:
 ///
 /// ```
 /// use mcp_proto::schema::Json;
+///
+/// let city = Json::from("Bern");
+/// assert_eq!(city.as_str(), r#""Bern""#);
+/// assert_eq!(city.decode::<String>()?, "Bern");
 ///
 /// let schema = Json::new(r#"{"type":"object"}"#)?;
 /// assert!(schema.is_object());
@@ -72,7 +76,7 @@ impl Json {
         reader.skip().map(|text| Self(text.into()))
     }
 
-    /// The JSON text.
+    /// The JSON text, so that a string is in quotes: [`decode`](Self::decode) it to a `String` for what it says.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -118,6 +122,13 @@ impl From<&str> for Json {
     /// Creates a JSON string. To parse JSON text, use [`Json::new`].
     fn from(value: &str) -> Self {
         Self::encode(value).unwrap_or_else(|_| Self::null())
+    }
+}
+
+impl From<String> for Json {
+    /// Creates a JSON string. To parse JSON text, use [`Json::new`].
+    fn from(value: String) -> Self {
+        value.as_str().into()
     }
 }
 

@@ -6,6 +6,7 @@ use super::{
     ContentBlock, Icon, InputResponses, Json, List, Meta, PaginatedParams, Projection, Revision, lines,
 };
 use crate::prelude::*;
+use crate::rpc::json_value::JsonValue;
 
 /// The parameters of `tools/list`.
 pub type ListToolsParams = PaginatedParams;
@@ -74,7 +75,8 @@ pub(crate) fn is_object(json: &Json) -> Result<(), &'static str> {
 
 fn describes_object(schema: &Option<Json>, view: Projection) -> bool {
     let is_object = |schema: &Json| {
-        schema.decode::<serde_json::Value>().is_ok_and(|schema| schema.get("type") == Some(&"object".into()))
+        let read = schema.decode::<JsonValue<false>>();
+        read.is_ok_and(|JsonValue(schema)| schema.get("type") == Some(&"object".into()))
     };
     view.since(Revision::V2026_07_28) || schema.as_ref().is_some_and(is_object)
 }

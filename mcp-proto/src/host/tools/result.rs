@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::{Author, ModelContent, ModelPart, describe, prefix_of, suffix_of};
 use crate::host::digest::Digest;
 use crate::prelude::*;
+use crate::rpc::json_value::JsonValue;
 use crate::schema::{
     BlobResourceContents, CallToolResult, ContentBlock, EmbeddedResource, GetPromptResult, ImageContent,
     Json, ReadResourceResult, ResourceContents, ResourceLink, Role,
@@ -256,7 +257,7 @@ fn is_for_user_only(block: &ContentBlock) -> bool {
 fn repeats(content: &[ContentBlock], structured: &Json) -> bool {
     let digest = Digest::of_json(structured.as_str());
     let first = structured.as_str().as_bytes().first();
-    let value: Value = structured.decode().unwrap_or_default();
+    let JsonValue::<false>(value) = structured.decode().unwrap_or(JsonValue(Value::Null));
     let mut leaves = Vec::new();
     collect_leaves(&value, &mut leaves);
     let only_string = match leaves.as_slice() {

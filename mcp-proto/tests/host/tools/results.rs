@@ -97,6 +97,9 @@ fn structured_content_whose_only_string_is_the_text_is_not_shown_again() {
     {
         assert_eq!(of(structured).to_text(), long);
     }
+    // serde_json reads an object with the name of its raw values as the JSON in its text.
+    let raw = json!({ "$serde_json::private::RawValue": json!(long).to_string() });
+    assert_ne!(of(raw).to_text(), long);
     // Whatever else it says is shown.
     for structured in
         [json!({ "result": long, "lines": 1000 }), json!({ "result": long, "other": "" }), json!({})]

@@ -23,6 +23,14 @@ fn fields_are_written_only_where_the_revision_has_them() {
     assert_eq!(at(&tool, Revision::V2025_06_18)["title"], "A");
 }
 
+/// serde_json reads an object with the name of its raw values as the JSON in its text.
+#[test]
+fn output_schema_is_an_object_only_if_it_says_so_itself() {
+    let raw = json!({"$serde_json::private::RawValue": r#"{"type":"object"}"#});
+    let tool = Tool::undescribed("a", json!({})).with_output_schema(raw);
+    assert_eq!(at(&tool, Revision::V2025_06_18).get("outputSchema"), None);
+}
+
 #[test]
 fn unknown_fields_are_written_at_every_revision() {
     let mut tool = Tool::undescribed("a", json!({}));
