@@ -21,9 +21,10 @@ use mcp_proto::peer::Principal;
 use mcp_proto::quota::RateLimit;
 use mcp_proto::rpc::Raw;
 use mcp_proto::schema::{
-    CacheHint, CallTool, CallToolParams, CallToolResult, CompleteParams, ContentBlock, CustomParams,
+    CacheHint, Cached, CallTool, CallToolParams, CallToolResult, CompleteParams, ContentBlock, CustomParams,
     Discover, Extension, GetPromptParams, ListTools, ListToolsResult, Prompt, PromptMessage, ReadResource,
-    Resource, ResourceContents, ResourceLink, ResourceTemplate, ServerCapability, TextResourceContents, apps,
+    ReadResourceResult, Resource, ResourceContents, ResourceLink, ResourceTemplate, ServerCapability,
+    TextResourceContents, apps,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};

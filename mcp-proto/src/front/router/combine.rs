@@ -12,13 +12,14 @@ use super::skills::RegisteredSkills;
 use super::tools::{RegisteredTool, is_tool_name};
 use super::uri::UriTemplate;
 use super::{Context, HandlerMode, Router, RouterContents, RouterError, TemplateEntry, TemplateMatch};
+use crate::front::params::decode_params;
 use crate::prelude::*;
 use crate::rpc::Raw;
 use crate::schema::skills::{GetSkill, ListSkills, ReadDirectory};
 use crate::schema::{
     CacheHint, CacheScope, CallTool, CallToolParams, Complete, GetPrompt, GetPromptParams, Json, ListPrompts,
     ListResourceTemplates, ListResources, ListTools, Map, Method as _, Prompt, ReadResource,
-    ReadResourceParams, Resource, ResourceTemplate, ServerCapability,
+    ReadResourceParams, Reference, Resource, ResourceTemplate, ServerCapability,
 };
 
 /// Combined routers.
@@ -78,8 +79,9 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// let notes = Router::new("notes", "1.0.0")
     ///     .tool_with(Tool::new("clear", "Deletes all notes", Json::empty_object()), async |NoArguments {}, _| "done")
     ///     .resource(Resource::new("note:///today", "today"), async |_, _| "Buy milk");
-    /// let router = Router::new("desk", "1.0.0").mount("notes", notes);
-    /// // Clients see the tool `notes_clear` and the resource `notes+note:///today`.
+    /// // The same router may be mounted several times: the handlers of its clones share what they capture.
+    /// let router = Router::new("desk", "1.0.0").mount("notes", notes.clone()).mount("shared", notes);
+    /// // Clients see the tools `notes_clear` and `shared_clear`, and the resource `notes+note:///today`.
     /// assert!(router.check().is_ok());
     /// ```
     ///
@@ -100,7 +102,8 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// `outer_inner_name`. [`mounted_name`](crate::front::mounted_name) and [`mounted_uri`](crate::front::mounted_uri)
     /// return what a name becomes: updates of a resource are published under its URI here.
     ///
-    /// Methods and notifications keep their names, as the names are the protocol's or those of an extension. A router whose
+    /// Methods and notifications keep their names, as the names are the protocol's or those of an extension: a router that has
+    /// some can be mounted once. A router whose
     /// tools, prompts or resources a hand-written [handler](Self::handler) lists or serves cannot be mounted, because the
     /// names in its results are not known; it can be merged.
     ///
@@ -134,9 +137,11 @@ const ITEM_METHODS: [&str; 10] = [
     ReadDirectory::NAME,
 ];
 
-/// The methods that list or use what has arguments to complete.
-const COMPLETED_METHODS: [&str; 4] =
-    [ListPrompts::NAME, GetPrompt::NAME, ListResourceTemplates::NAME, ReadResource::NAME];
+/// The methods that list or use prompts, whose arguments may be completed.
+pub(super) const PROMPT_METHODS: [&str; 2] = [ListPrompts::NAME, GetPrompt::NAME];
+
+/// The methods that list or use templates, whose variables may be completed.
+pub(super) const TEMPLATE_METHODS: [&str; 2] = [ListResourceTemplates::NAME, ReadResource::NAME];
 
 /// The capabilities that hold for the whole router. Those of tasks come with the tasks, and extensions have settings.
 const CAPABILITIES: [ServerCapability; 9] = [
@@ -159,8 +164,15 @@ struct Part<M: HandlerMode> {
     origin: Arc<Origin<M>>,
     /// The cache hint of its resources.
     read_hint: Option<CacheHint>,
-    /// Whether a hand-written handler lists or uses its prompts or templates.
-    by_hand: bool,
+    /// What hand-written handlers list or use of it, whose completions are asked of one, too.
+    by_hand: ByHand,
+}
+
+/// What hand-written handlers list or use.
+#[derive(Clone, Copy)]
+struct ByHand {
+    prompts: bool,
+    templates: bool,
 }
 
 impl<M: HandlerMode> Part<M> {
@@ -187,7 +199,10 @@ impl<M: HandlerMode> Part<M> {
             prefix,
             origin: Arc::new(origin),
             read_hint: other.cache_hints.get(ReadResource::NAME).copied().filter(|_| !reads_any),
-            by_hand: COMPLETED_METHODS.iter().any(by_hand),
+            by_hand: ByHand {
+                prompts: PROMPT_METHODS.iter().any(by_hand),
+                templates: TEMPLATE_METHODS.iter().any(by_hand),
+            },
         })
     }
 
@@ -406,7 +421,7 @@ impl<M: HandlerMode> Part<M> {
         } = other;
         for (method, handler) in methods {
             // The completions of registered items are found by the items.
-            let of_items = method == Complete::NAME && !self.by_hand;
+            let of_items = method == Complete::NAME && !self.by_hand.prompts && !self.by_hand.templates;
             match contents.methods.entry(method) {
                 btree_map::Entry::Vacant(free) if of_items => {
                     let refuse = |_: Option<Raw>, _: &Context| Err(no_completions());
@@ -441,13 +456,22 @@ impl<M: HandlerMode> Part<M> {
         })
     }
 
-    /// The hand-written handler of completions, with the rate of its router.
+    /// The handler of the completions of what hand-written handlers list or use, with the rate of its router. It is asked for
+    /// nothing else that the combined router has.
     fn limited_completion(
         &self,
         handler: M::Handler<Option<Raw>, Context>,
     ) -> M::Handler<Option<Raw>, Context> {
-        let rates = self.origin.rates.clone();
+        let (rates, by_hand) = (self.origin.rates.clone(), self.by_hand);
         let before = move |params: Option<Raw>, context: &Context| {
+            let is_own = match decode_params::<Complete>(params.clone())?.reference {
+                Reference::Prompt(_) => by_hand.prompts,
+                Reference::Resource(_) => by_hand.templates,
+                Reference::Unknown(_) => true,
+            };
+            if !is_own {
+                return Err(no_completions());
+            }
             rates.check_completion(context)?;
             Ok((params, ()))
         };

@@ -2,6 +2,7 @@
 
 use core::future::Future;
 
+use super::combine::{PROMPT_METHODS, TEMPLATE_METHODS};
 use super::dispatch::{prompt_reply, reply, unknown_prompt};
 use super::origin::Origin;
 use super::string_arguments::from_strings;
@@ -14,8 +15,7 @@ use crate::front::{Handler, HandlerMode};
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{
-    Complete, CompleteParams, GetPrompt, GetPromptParams, ListPrompts, ListResourceTemplates, Method, Prompt,
-    ReadResource, Reference, Revision, ServerCapability,
+    Complete, CompleteParams, GetPromptParams, Method, Prompt, Reference, Revision, ServerCapability,
 };
 
 /// Prompts.
@@ -134,10 +134,8 @@ impl<M: HandlerMode> Router<M> {
         let by_hand = |methods: [&str; 2]| methods.into_iter().any(|method| self.has_handler(method));
         //= S8.21 "`completion/complete`: unknown prompt, template or argument → -32602"
         let (is_known, origin) = match reference {
-            Reference::Prompt(_) if by_hand([ListPrompts::NAME, GetPrompt::NAME]) => (true, None),
-            Reference::Resource(_) if by_hand([ListResourceTemplates::NAME, ReadResource::NAME]) => {
-                (true, None)
-            }
+            Reference::Prompt(_) if by_hand(PROMPT_METHODS) => (true, None),
+            Reference::Resource(_) if by_hand(TEMPLATE_METHODS) => (true, None),
             Reference::Prompt(prompt) => {
                 let entry = self.contents.prompts.get(&prompt.name);
                 let entry = entry.ok_or_else(|| unknown_prompt(&prompt.name))?;

@@ -50,6 +50,18 @@ fn router_without_completions_answers_those_of_its_parts() {
     assert_eq!(completed(&mut s, of_prompt("letter"), "text"), json!([]));
 }
 
+/// S8.17
+#[test]
+fn completions_of_a_part_with_its_own_handlers_are_asked_for_what_these_serve() {
+    let read =
+        async |_, _| Cached::new(CacheHint::public(Duration::ZERO), ReadResourceResult::new(Vec::new()));
+    let part = Router::new("part", "1").handler::<ReadResource, _, _>(read);
+    let mut s = ServerHarness::modern(typist().merge(completing(part, "part")));
+    let file = json!({"type": "ref/resource", "uri": "file:///{name}"});
+    assert_eq!(completed(&mut s, file, "name"), json!(["part: file:///{name}"]));
+    assert_eq!(completed(&mut s, of_prompt("letter"), "text"), json!([]));
+}
+
 #[test]
 fn updates_of_mounted_resources_are_published_under_their_new_uris() {
     let live = desk().mount("notes", notes().declare(ServerCapability::ResourcesSubscribe)).live();
