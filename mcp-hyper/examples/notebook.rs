@@ -247,7 +247,7 @@ fn rules() -> Result<Rules, InvalidPointer> {
         .allow(RuleMatch::tool("whoami"))
         .deny(RuleMatch::tool("burn"), "this notebook does not burn")
         .deny(RuleMatch::tool("add_note").argument("/name", "secret")?, "that name is taken")
-        .deny(RuleMatch::item("note://secret"), "that note is secret")
+        .deny(RuleMatch::resource("note://secret"), "that note is secret")
         .rate(RuleMatch::tool("draft"), RateLimit::per_minute(2)))
 }
 

@@ -217,11 +217,17 @@
 //!
 //! A server may offer skills: folders of instructions for a model. With the feature `skills` a client lists them, and reads
 //! nothing before it is asked to. Each file that it reads must have the size and the digest that the server listed, and the
-//! frontmatter of `SKILL.md` the listed fields; a file that is not listed is not requested.
+//! frontmatter of `SKILL.md` the listed fields; a file that is not listed is not requested. A server may require that the
+//! client declares skills, by `declare_skills`.
 //!
 //! ```
 //! use mcp_hyper::mcp_proto::skills::SkillManifest;
-//! use mcp_hyper::{Client, Error};
+//! use mcp_hyper::schema::ClientCapabilities;
+//! use mcp_hyper::{Client, ClientHandlers, ClientOptions, Error};
+//!
+//! let handlers = ClientHandlers::new().declare(ClientCapabilities::declare_skills);
+//! let options = ClientOptions::new("my-program", "1.0.0").handlers(handlers);
+//! # drop(options);
 //!
 //! async fn load(client: &Client, name: &str) -> Result<Option<String>, Error> {
 //!     for entry in client.list_skills().await? {

@@ -50,6 +50,7 @@
 //!     let _ = cx.notify_custom("com.example/paperLow", json!({ "printer": "hall", "sheets": 12 }));
 //!     let mut printed = CustomResult::new();
 //!     printed.extra.insert("pages", if params.extra.contains("uri") { 2 } else { 0 });
+//!     printed.extra.insert("printer", "hall");
 //!     printed
 //! }
 //!
@@ -67,12 +68,18 @@
 //! assert!(router.check().is_ok());
 //! // Without resources, nothing could be printed.
 //! assert!(Router::new("notes", "1.0.0").merge(printing()?).check().is_err());
+//!
+//! /// What a client reads: a value is JSON text until it is decoded.
+//! fn printer(printed: &CustomResult) -> serde_json::Result<Option<String>> {
+//!     printed.extra.get("printer").map(Json::decode).transpose()
+//! }
 //! # use mcp_hyper::ClientHandlers;
 //! # let mut pair = mcp_proto::testing::pair(router).handlers(ClientHandlers::new().with_extension(extension()?));
 //! # let printed = pair.run(async |client| {
 //! #     client.request_custom("com.example/print", json!({ "printer": "hall", "uri": "note:///today" })).await
 //! # }).unwrap();
 //! # assert_eq!(printed.extra.get("pages").unwrap().as_str(), "2");
+//! # assert_eq!(printer(&printed).unwrap(), Some("hall".to_owned()));
 //! # Ok::<(), InvalidExtensionError>(())
 //! ```
 //!

@@ -23,7 +23,7 @@
 //! # What runs when
 //!
 //! In a server the token, the scopes and the rates are checked before any layer, on what arrives; so are the rates of the routers
-//! that are parts of it. Then the layers run, and inside of them the handler. What a layer changes is checked again: the scopes
+//! that are parts of it. What they refuse no layer sees, and no [`Audit`](mcp_proto::front::layer::Audit). Then the layers run, and inside of them the handler. What a layer changes is checked again: the scopes
 //! and the schema of the tool, and the rates if it is another tool, whose time limit holds from then on. A client of 2026-07-28
 //! repeats its request with the input that a handler asks for, and layers see each of these attempts: the reply
 //! [requires input](mcp_proto::front::layer::Reply::is_input_required), and the next request
@@ -64,13 +64,56 @@
 //!         .allow(RuleMatch::tool("delete_*").principal("ada"))
 //!         .deny(RuleMatch::tool("delete_*"), "only Ada deletes notes")
 //!         .deny(RuleMatch::tool("search").argument("/folder", "/private")?, "that folder is private")
-//!         .rate(RuleMatch::tool("search"), RateLimit::per_second(5));
+//!         .rate(RuleMatch::tool("search"), RateLimit::per_second(5))
+//!         .rate(RuleMatch::tool("report"), RateLimit::per_minute(10).burst(2));
 //!     Ok(router.layer(audit).layer(rules))
 //! }
 //! # drop(guarded(Router::new("notes", "1.0.0")));
 //! ```
 //!
+//! Beyond a rate the model reads `too many requests: try again in 12 s`.
+//!
 //! A host may also ask its user before each call of a tool: `HostOptions::on_tool_call`.
+//!
+//! # An example: a log of cancelled requests
+//!
+//! A cancelled request drops the future of its layers, so that what a layer does after `next.run(…).await` does not run. The
+//! destructor of a value in the future does:
+//!
+//! ```
+//! use mcp_hyper::mcp_proto::front::layer::{Layer, LayerFuture, LayerRequest, Next};
+//!
+//! /// Logs a request that ends without a reply.
+//! struct CancelLog {
+//!     method: String,
+//!     has_replied: bool,
+//! }
+//!
+//! impl Drop for CancelLog {
+//!     fn drop(&mut self) {
+//!         if !self.has_replied {
+//!             eprintln!("{} was cancelled", self.method);
+//!         }
+//!     }
+//! }
+//!
+//! struct LogCancelled;
+//!
+//! impl Layer for LogCancelled {
+//!     fn request(&self, request: LayerRequest, next: Next) -> LayerFuture {
+//!         let mut log = CancelLog { method: request.method().to_owned(), has_replied: false };
+//!         Box::pin(async move {
+//!             let reply = next.run(request).await;
+//!             log.has_replied = true;
+//!             reply
+//!         })
+//!     }
+//! }
+//! # drop(mcp_hyper::Router::new("notes", "1.0.0").layer(LogCancelled));
+//! ```
+//!
+//! [`Audit`](mcp_proto::front::layer::Audit) records it as
+//! [`AuditOutcome::Dropped`](mcp_proto::front::layer::AuditOutcome::Dropped).
 //!
 //! # An example: a cache of chosen tools
 //!
@@ -125,7 +168,7 @@
 //!             let reply = next.run(request).await;
 //!             if !reply.is_failure() && !reply.is_input_required() {
 //!                 // The result of a tool alone: not the creation of a task. A layer of a client calls `decode` instead.
-//!                 if let Some(result) = reply.as_result::<CallToolResult>() {
+//!                 if let Some(result) = reply.result_as::<CallToolResult>() {
 //!                     let mut stored = stored.lock().unwrap();
 //!                     if stored.len() < MOST_STORED {
 //!                         stored.insert(key, result.clone());

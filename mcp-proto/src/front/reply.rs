@@ -153,7 +153,7 @@ impl Reply {
 
     /// The result, if a handler or a layer returned it as this type. `None` for any other, such as the creation of a task,
     /// and for what a server answered to a client: [`decode`](Self::decode) that.
-    pub fn as_result<R: ResultFields>(&self) -> Option<&R> {
+    pub fn result_as<R: ResultFields>(&self) -> Option<&R> {
         match self {
             Self::Result(result) => result.as_any().downcast_ref(),
             _ => None,

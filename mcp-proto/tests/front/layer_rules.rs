@@ -11,7 +11,8 @@ use mcp_proto::peer::Principal;
 use mcp_proto::quota::RateLimit;
 use mcp_proto::rpc::code;
 use mcp_proto::schema::{
-    CallToolParams, ElicitParams, ElicitResult, ElicitSchema, Json, ResourceTemplate, StringSchema, Tool,
+    CallToolParams, ElicitParams, ElicitResult, ElicitSchema, Json, Prompt, ResourceTemplate, StringSchema,
+    Tool,
 };
 use mcp_proto::testing::pair;
 use serde::Deserialize;
@@ -243,7 +244,7 @@ fn rules_see_the_uri_that_a_template_decodes() {
         let mut s = ServerHarness::modern(router);
         s.request("resources/read", json!({"uri": uri}))["error"]["message"].as_str().map(str::to_owned)
     };
-    let deny = |pattern: &str| Rules::new().deny(RuleMatch::item(pattern), "private");
+    let deny = |pattern: &str| Rules::new().deny(RuleMatch::resource(pattern), "private");
     let denied = Some("private".to_owned());
     for uri in ["note:///private", "note:///%70rivate", "note:///p%72iv%61te", "NOTE:///private"] {
         for pattern in ["note:///private", "note:///priv*", "note:///pri%76ate", "NOTE:///priv*"] {
@@ -255,9 +256,20 @@ fn rules_see_the_uri_that_a_template_decodes() {
     assert_eq!(read(deny("note:///private"), "note:///public"), None);
     assert_eq!(read(deny("note:///private"), "note:///Private"), None);
     // What is allowed has to match as it is written, too.
-    let allow = || Rules::new().allow(RuleMatch::item("note:///a!")).deny(RuleMatch::any(), "private");
+    let allow = || Rules::new().allow(RuleMatch::resource("note:///a!")).deny(RuleMatch::any(), "private");
     assert_eq!(read(allow(), "note:///a!"), None);
     assert_eq!(read(allow(), "note:///a%21"), denied);
+}
+
+#[test]
+fn rules_tell_prompts_from_resources() {
+    let get = |rules: Rules| {
+        let router =
+            Router::new("notes", "1").prompt(Prompt::new("draft"), async |NoArguments {}, _| "").layer(rules);
+        ServerHarness::modern(router).request("prompts/get", json!({"name": "draft"}))["error"].clone()
+    };
+    assert_eq!(get(Rules::new().deny(RuleMatch::prompt("dr*"), "secret"))["message"], "secret");
+    assert_eq!(get(Rules::new().deny(RuleMatch::resource("draft"), "secret")), Value::Null);
 }
 
 /// A server that reads files takes `..` for the folder above.
@@ -269,7 +281,7 @@ fn rules_see_the_path_without_dot_segments() {
         let mut s = ServerHarness::modern(router);
         s.request("resources/read", json!({"uri": uri}))["error"]["message"].as_str().map(str::to_owned)
     };
-    let deny = |pattern: &str| Rules::new().deny(RuleMatch::item(pattern), "private");
+    let deny = |pattern: &str| Rules::new().deny(RuleMatch::resource(pattern), "private");
     let denied = Some("private".to_owned());
     for uri in [
         "file:///secret/a",
@@ -292,7 +304,7 @@ fn rules_see_the_path_without_dot_segments() {
     assert_eq!(read(deny("file:///home/.*"), "file:///home/.ssh"), denied);
     assert_ne!(read(deny("file:///home/.*"), "file:///home/a"), denied);
     // What is allowed has to match as it is written, too.
-    let allow = || Rules::new().allow(RuleMatch::item("file:///x/*")).deny(RuleMatch::any(), "private");
+    let allow = || Rules::new().allow(RuleMatch::resource("file:///x/*")).deny(RuleMatch::any(), "private");
     assert_ne!(read(allow(), "file:///x/a"), denied);
     for uri in ["file:///x/../secret/a", "file:///secret/../x/a", "file:///x/..%2Fsecret/a"] {
         assert_eq!(read(allow(), uri), denied, "{uri}");

@@ -25,7 +25,8 @@ const MAX_NAME: usize = 1024;
 const MAX_ERROR: usize = 1024;
 
 /// A [layer](super) that records each request once it has ended: who made it, what it asked for and how it ended, without its
-/// secrets. A request that is cancelled or refused before its handler begins reaches no layer, and no audit.
+/// secrets. What is refused before any layer runs reaches no audit: a request without a valid token, without the scopes of
+/// its tool, or beyond a rate of the router; nor does one that is cancelled before its handler begins.
 ///
 /// It belongs outside of the layers that deny requests, so that it records what they deny: add it first.
 ///

@@ -13,7 +13,7 @@ use crate::front::limiter::SharedLimiter;
 use crate::prelude::*;
 use crate::quota::RateLimit;
 use crate::rpc::json_value::JsonValue;
-use crate::schema::{CallTool, CallToolParams, Json, Method as _, ReadResource};
+use crate::schema::{CallTool, CallToolParams, GetPrompt, Json, Method as _, ReadResource};
 
 /// A [layer](super) of rules, which allow, deny and limit requests.
 ///
@@ -71,7 +71,9 @@ impl Rules {
     }
 
     /// Denies the requests that match beyond a rate of each owner: a principal, or the address that a client's requests come
-    /// from; the application of a client or host is one owner.
+    /// from; the application of a client or host is one owner. [`RateLimit`] counts by the second or by the minute, with a burst.
+    ///
+    /// The caller reads `too many requests: try again in 12 s`, with the time until the next one passes.
     #[must_use]
     pub fn rate(self, requests: RuleMatch, limit: RateLimit) -> Self {
         self.with(requests, Effect::Rate(SharedLimiter::new(limit)))
@@ -190,14 +192,19 @@ impl RuleMatch {
         Self { tool: Some(tool.into()), ..Self::default() }
     }
 
-    /// Matches requests for a prompt by its name, or for a resource by its URI.
+    /// Matches requests for a prompt, by its name.
+    pub fn prompt(name: impl Into<NamePattern>) -> Self {
+        Self { item: Some(name.into()), ..Self::method(NamePattern::exact(GetPrompt::NAME)) }
+    }
+
+    /// Matches requests that read a resource, by its URI.
     ///
     /// URIs are compared in their normal form: scheme and authority in lower case, percent-encoding decoded where it needs
     /// none. They are also compared wholly decoded, as templates decode their variables; and both without `.` and `..`
     /// segments, as paths of files are read. A rule that denies or limits needs to match in one of these ways, and a rule
     /// that allows in all.
-    pub fn item(item: impl Into<NamePattern>) -> Self {
-        Self { item: Some(item.into()), ..Self::default() }
+    pub fn resource(uri: impl Into<NamePattern>) -> Self {
+        Self { item: Some(uri.into()), ..Self::method(NamePattern::exact(ReadResource::NAME)) }
     }
 
     /// Matches only requests on behalf of a principal. A request without a principal does not match.
