@@ -3,6 +3,7 @@
 use core::future::ready;
 use std::sync::Mutex;
 
+use crate::common::front_http::HttpHarness;
 use crate::common::router::ServerHarness;
 use mcp_proto::front::skills::{InMemorySkill, SkillFuture, SkillPage, SkillSource};
 use mcp_proto::front::{HandlerError, Router, RouterError};
@@ -526,4 +527,85 @@ fn page_ends_before_it_is_too_large() {
     assert_eq!(list["skills"].as_array().unwrap().len(), 8);
     let list = server.result("skills/list", json!({ "cursor": list["nextCursor"] }));
     assert_eq!(list["skills"].as_array().unwrap().len(), 1);
+}
+
+/// One skill for each principal.
+struct Personal;
+
+impl Personal {
+    fn uri(principal: Option<&Principal>) -> Option<String> {
+        Some(format!("gen://own/{}/SKILL.md", principal?.as_str()))
+    }
+
+    fn text(principal: Option<&Principal>) -> Option<String> {
+        let name = principal?.as_str();
+        Some(format!("---\nname: {name}\ndescription: Is {name}\n---\n"))
+    }
+
+    fn entry(principal: Option<&Principal>) -> Option<Skill> {
+        let (uri, text) = (Self::uri(principal)?, Self::text(principal)?);
+        Skill::describe(&*uri, text.as_bytes(), vec![SkillFile::of(&*uri, text.as_bytes())]).ok()
+    }
+}
+
+impl SkillSource for Personal {
+    fn root(&self) -> &str {
+        "gen://own/"
+    }
+
+    fn list<'a>(&'a self, by: Option<&'a Principal>, mut page: SkillPage) -> SkillFuture<'a, SkillPage> {
+        Self::entry(by).into_iter().for_each(|skill| page.push(skill));
+        Box::pin(ready(Ok(page)))
+    }
+
+    fn skill<'a>(&'a self, by: Option<&'a Principal>, uri: &'a str) -> SkillFuture<'a, Option<Skill>> {
+        Box::pin(ready(Ok(Self::entry(by).filter(|skill| skill.uri == uri))))
+    }
+
+    fn read<'a>(&'a self, by: Option<&'a Principal>, uri: &'a str) -> SkillFuture<'a, Option<Vec<u8>>> {
+        let text = Self::text(by).filter(|_| Self::uri(by).is_some_and(|own| own == uri));
+        Box::pin(ready(Ok(text.map(String::into_bytes))))
+    }
+
+    fn directory<'a>(
+        &'a self,
+        by: Option<&'a Principal>,
+        uri: &'a str,
+    ) -> SkillFuture<'a, Option<Vec<Resource>>> {
+        Box::pin(ready(Ok(Self::entry(by).and_then(|skill| skill.children(uri)))))
+    }
+}
+
+/// S12.13: each principal lists, gets and reads its own skills alone, and the results are cached for it alone.
+#[test]
+fn skills_differ_by_principal() {
+    let mut web = HttpHarness::new(Router::new("own", "1").skills_from(Personal));
+    let mut ask = |by: Option<&str>, method: &str, params: Value| {
+        web.principal = by.map(Principal::new);
+        web.ask(method, params).json()
+    };
+    for name in ["ada", "bob"] {
+        let other = if name == "ada" { "bob" } else { "ada" };
+        let uri = |name: &str| json!({ "uri": format!("gen://own/{name}/SKILL.md") });
+        let listed = ask(Some(name), "skills/list", json!({}));
+        assert_eq!(uris(&listed["result"]["skills"]), [uri(name)["uri"].as_str().unwrap()]);
+        assert_eq!(listed["result"]["cacheScope"], "private");
+        let got = ask(Some(name), "skills/get", uri(name));
+        assert_eq!(got["result"]["skill"]["frontmatter"]["name"], name);
+        let read = ask(Some(name), "resources/read", uri(name));
+        assert!(read["result"]["contents"][0]["text"].as_str().unwrap().contains(name));
+        assert_eq!(read["result"]["cacheScope"], "private");
+        let folder = |name: &str| json!({ "uri": format!("gen://own/{name}") });
+        let children = ask(Some(name), "resources/directory/read", folder(name));
+        assert!(children["result"].is_object(), "{children}");
+        for (method, params) in [
+            ("skills/get", uri(other)),
+            ("resources/read", uri(other)),
+            ("resources/directory/read", folder(other)),
+        ] {
+            let refused = ask(Some(name), method, params);
+            assert_eq!(refused["error"]["code"], code::INVALID_PARAMS, "{method}: {refused}");
+        }
+    }
+    assert_eq!(ask(None, "skills/list", json!({}))["result"]["skills"], json!([]));
 }
