@@ -374,6 +374,12 @@ impl<M: Method> Call<M> {
         self.link.clone()
     }
 
+    /// Whether it passes through the layers of the client.
+    #[cfg(feature = "client")]
+    pub(super) fn is_layered(&self) -> bool {
+        self.layered.is_some()
+    }
+
     /// The called tool: within layers, the one that they have called, once they have.
     pub(super) fn called_tool(&self) -> CalledTool {
         #[cfg(feature = "client")]

@@ -11,6 +11,7 @@ use mcp_proto::front::{
 };
 use mcp_proto::peer::RequestError;
 use mcp_proto::rpc::{ErrorObject, code};
+use mcp_proto::schema::tasks::TaskIdParams;
 use mcp_proto::schema::{
     CachedPage, CallToolParams, CallToolResult, CustomResult, ElicitParams, ElicitResult, ElicitSchema, Json,
     ListTools, ListToolsResult, StringSchema, Tool,
@@ -388,10 +389,41 @@ fn layer_sees_the_end_of_a_call_that_became_a_task() {
                 panic!("no task")
             };
             assert_eq!(task.wait().await.unwrap().text_content(), "done");
+            assert_eq!(task.status().await.unwrap().id, task.id());
+            // It has ended.
+            let _ = task.cancel().await;
             assert_eq!(client.call_tool("task", json!({})).await.unwrap().text_content(), "done");
+            client.outside_layers().resume_task(task.id()).status().await.unwrap();
         });
-        assert_eq!(taken(&log)[1..], ["made tools/call: failure", "made tools/call: success"]);
+        let cancelled = if legacy { "made tasks/cancel: failure" } else { "made tasks/cancel: success" };
+        let [get, call] = ["made tasks/get: success", "made tools/call: success"];
+        assert_eq!(taken(&log)[1..], ["made tools/call: failure", get, get, cancelled, call]);
     }
+}
+
+#[test]
+fn layer_decides_about_the_requests_of_a_task() {
+    let layer = act(|mut request: LayerRequest, next: Next| match request.method() {
+        "tasks/cancel" => {
+            let denied = request.deny("it has to end");
+            next.answer(denied)
+        }
+        "tasks/get" => {
+            assert_eq!(request.decode::<TaskIdParams>().unwrap().task_id, "unknown");
+            request.set_meta("com.example/by", "a layer").unwrap();
+            next.run(request)
+        }
+        _ => next.run(request),
+    });
+    let handlers = ClientHandlers::new().layer(layer);
+    pair(Router::new("test", "1").tasks(TaskConfig::default())).handlers(handlers).run(async |client| {
+        let task = client.resume_task("unknown");
+        let denied = task.cancel().await.unwrap_err();
+        assert!(matches!(&denied, Error::Layer(error) if error.message == "it has to end"), "{denied}");
+        let unknown = task.status().await.unwrap_err();
+        assert!(matches!(&unknown, Error::Peer(error) if error.code == code::INVALID_PARAMS), "{unknown}");
+        assert!(matches!(task.wait().await.unwrap_err(), Error::Peer(_)));
+    });
 }
 
 #[test]

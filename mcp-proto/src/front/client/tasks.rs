@@ -2,25 +2,28 @@
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
+use core::future::{poll_fn, ready};
 use core::time::Duration;
 
 use super::Client;
 use crate::front::clock::{iso_8601, millis};
 use crate::front::error::Error;
+use crate::front::layer::{LayerRequest, LayeredCall, Next};
 use crate::front::params::decode_params;
 use crate::front::reply::Reply;
 use crate::front::request::{Call, CalledTool, Request};
 use crate::front::request_slots::{FollowQueue, RequestLink};
+use crate::front::wakers::SendFuture;
 use crate::peer::client::TaskCommand;
 use crate::peer::task::with_related_task;
 use crate::peer::{InboundId, InvalidAnswerError, Outcome, RequestOptions, TaskMode, TaskReport};
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, code, decode_member, read_members};
-use crate::schema::tasks::TaskStatus;
 use crate::schema::tasks::legacy::{
     CancelTask, CreateTaskResult, GetTask, ListTasks, ListTasksResult, Task, TaskInfoResult, TaskMetadata,
     TaskResult,
 };
+use crate::schema::tasks::{TaskIdParams, TaskStatus};
 use crate::schema::{CallTool, CallToolResult, CreateMessage, Elicit, EmptyResult, Method, Revision};
 use crate::{Instant, UnixTime};
 
@@ -64,10 +67,13 @@ impl Request<CallTool> {
         let mut call = self.send(|options| options.task = Some(TaskMode::Handle), FollowQueue::Nothing)?;
         match (&mut call).await {
             Ok(result) => Ok(ToolCallOutcome::Completed(result)),
-            Err(Error::Task(report)) => {
-                let (link, called_tool, id) = (call.link(), call.called_tool(), report.id.clone());
-                Ok(ToolCallOutcome::Task(TaskHandle { link, called_tool, id, initial_report: Some(report) }))
-            }
+            Err(Error::Task(report)) => Ok(ToolCallOutcome::Task(TaskHandle {
+                link: call.link(),
+                skips_layers: !call.is_layered(),
+                called_tool: call.called_tool(),
+                id: report.id.clone(),
+                initial_report: Some(report),
+            })),
             Err(error) => Err(error),
         }
     }
@@ -81,6 +87,7 @@ impl Client {
     pub fn resume_task(&self, id: impl Into<String>) -> TaskHandle {
         TaskHandle {
             link: self.inner.clone(),
+            skips_layers: self.skips_layers,
             called_tool: Default::default(),
             id: id.into(),
             initial_report: None,
@@ -95,6 +102,8 @@ impl Client {
 #[derive(Clone)]
 pub struct TaskHandle {
     link: Arc<dyn RequestLink>,
+    /// Whether its requests pass the layers of the client by.
+    skips_layers: bool,
     called_tool: CalledTool,
     id: String,
     initial_report: Option<Box<TaskReport>>,
@@ -116,13 +125,8 @@ impl TaskHandle {
     /// # Errors
     /// If the server does not answer, or does not know the task (any more).
     pub async fn status(&self) -> Result<TaskReport, Error> {
-        let mut call = self.send_command(TaskCommand::Status)?;
-        match call.outcome().await {
-            Outcome::Result(raw) => {
-                TaskReport::read(&raw).map_err(|what| Error::Invalid(InvalidAnswerError::Malformed(what)))
-            }
-            outcome => Err(call.error(outcome)),
-        }
+        let raw = self.command(TaskCommand::Status).await?;
+        TaskReport::read(&raw).map_err(|what| Error::Invalid(InvalidAnswerError::Malformed(what)))
     }
 
     /// Follows the task until it ends. Its input requests go to the client's handlers, and its status changes to the
@@ -133,7 +137,10 @@ impl TaskHandle {
     /// # Errors
     /// The errors of a call that is awaited from the beginning.
     pub async fn wait(&self) -> Result<CallToolResult, Error> {
-        self.send_command(TaskCommand::Follow)?.await
+        match self.layered(TaskCommand::Follow).await {
+            Some(reply) => reply.into_result::<CallTool>(),
+            None => self.send_command(TaskCommand::Follow)?.await,
+        }
     }
 
     /// Requests the cancellation of the task. The task may still end in another way: see [`status`](Self::status).
@@ -141,16 +148,54 @@ impl TaskHandle {
     /// # Errors
     /// If the server rejects it: the task has ended, or the server supports no cancellation.
     pub async fn cancel(&self) -> Result<(), Error> {
-        let mut call = self.send_command(TaskCommand::Cancel)?;
-        match call.outcome().await {
-            Outcome::Result(_) => Ok(()),
-            outcome => Err(call.error(outcome)),
+        self.command(TaskCommand::Cancel).await.map(drop)
+    }
+
+    /// Sends a command, and waits for its result.
+    async fn command(&self, command: TaskCommand) -> Result<Raw, Error> {
+        let Some(reply) = self.layered(command).await else {
+            let mut call = self.send_command(command)?;
+            return match call.outcome().await {
+                Outcome::Result(raw) => Ok(raw),
+                outcome => Err(call.error(outcome)),
+            };
+        };
+        let revision = self.link.revision().unwrap_or(Revision::LATEST);
+        match reply.to_raw(revision) {
+            Some(raw) => Ok(raw),
+            None => Err(reply.into_result::<CallTool>().err().unwrap_or(Error::Finished)),
         }
     }
 
     fn send_command(&self, command: TaskCommand) -> Result<Call<CallTool>, Error> {
         let id = self.link.task(&self.id, command, RequestOptions::default())?;
         Ok(Call::from_id(self.link.clone(), id, self.called_tool.clone()))
+    }
+
+    /// Sends a command within the layers of the client, and waits for their reply; `None` if there are none.
+    async fn layered(&self, command: TaskCommand) -> Option<Reply> {
+        let layers = self.link.layers().filter(|_| !self.skips_layers)?.clone();
+        let method = if command == TaskCommand::Cancel { CancelTask::NAME } else { GetTask::NAME };
+        let request = LayerRequest::of_task(method, &self.id, self.link.clone());
+        let handle = self.clone();
+        let send = move |request: LayerRequest| -> SendFuture<Reply> {
+            match handle.send_request(command, &request) {
+                Ok(mut call) => Box::pin(poll_fn(move |cx| call.poll_reply(cx))),
+                Err(reply) => Box::pin(ready(reply)),
+            }
+        };
+        let mut call = LayeredCall::of_task(Next::client(layers, Box::new(send)), request);
+        Some(poll_fn(|cx| call.poll_reply(cx)).await)
+    }
+
+    /// Sends a command as the layers leave it.
+    fn send_request(&self, command: TaskCommand, request: &LayerRequest) -> Result<Call<CallTool>, Reply> {
+        let TaskIdParams { task_id, meta, .. } = request.decode()?;
+        let options = RequestOptions { meta, ..RequestOptions::default() };
+        let id = self.link.task(&task_id, command, options).map_err(Reply::failed)?;
+        // Only the result of a task is one of its tool.
+        let tool = self.called_tool.clone().filter(|_| command == TaskCommand::Follow);
+        Ok(Call::from_id(self.link.clone(), id, tool))
     }
 }
 

@@ -8,12 +8,12 @@ use core::task::{Context, Poll, Waker, ready};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::{LayerRequest, Layers, Next, Reply};
+use crate::front::Error;
 use crate::front::handler_error::catch_panic;
 use crate::front::params::decode_as;
 use crate::front::request::{Call, CalledTool, Draft};
 use crate::front::request_slots::{FollowQueue, progress_bytes};
 use crate::front::wakers::{SendFuture, lock, update};
-use crate::front::Error;
 use crate::peer::{AnyParams as _, MetaEntries, RequestId};
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, Text, code};
@@ -49,11 +49,20 @@ impl LayeredCall {
         // It is large, and is moved once so.
         *unlocked(&mut inner.step) = Step::Draft(draft);
         let request = LayerRequest::of_application(method, inner, link);
-        let (future, reply) = match catch_panic(|| Next::call(layers).run(request)) {
+        Ok(Self::run(Next::call(layers), request, sent))
+    }
+
+    /// Passes a request about a task through layers.
+    pub(in crate::front) fn of_task(next: Next, request: LayerRequest) -> Self {
+        Self::run(next, request, None)
+    }
+
+    fn run(next: Next, request: LayerRequest, sent: Option<Arc<SentCall>>) -> Self {
+        let (future, reply) = match catch_panic(|| next.run(request)) {
             Ok(future) => (Some(future), None),
             Err(_) => (None, Some(Box::new(panicked()))),
         };
-        Ok(Self { future, reply, sent })
+        Self { future, reply, sent }
     }
 
     /// The id of the request that the layers sent; of none before.

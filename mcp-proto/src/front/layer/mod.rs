@@ -76,7 +76,8 @@ pub trait Layer<M: HandlerMode = SendHandlers>: Any {
     ///   2026-07-28 that is a part of the answer, and no request.
     /// - In a client it runs once for each request of the application, whatever becomes of it: an answer from the cache, input
     ///   rounds, repetitions, a task that is followed. It also runs for each request of the server that a handler answers.
-    ///   Subscriptions, and what a [`TaskHandle`](super::TaskHandle) asks for after its task was created, pass it by.
+    ///   A [`TaskHandle`](super::TaskHandle) makes requests of its own: `tasks/cancel`, and `tasks/get` for the status and,
+    ///   once, for the whole wait, whose reply is the result of the tool. Subscriptions pass it by.
     ///
     /// If the request is cancelled, the future is dropped. If the layer panics, the request ends as if a handler had.
     ///

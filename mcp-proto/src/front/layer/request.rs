@@ -21,7 +21,7 @@ use crate::schema::{
 #[cfg(feature = "client")]
 use crate::{
     front::client::ClientContext, front::request_slots::RequestLink, front::wakers::SendFuture,
-    peer::client::ServerInfo,
+    peer::client::ServerInfo, schema::tasks::TaskIdParams,
 };
 #[cfg(feature = "server")]
 use crate::{
@@ -96,6 +96,14 @@ impl LayerRequest {
     #[cfg(feature = "client")]
     pub(super) fn of_application(method: Text, call: Box<dyn DraftCall>, link: Arc<dyn RequestLink>) -> Self {
         Self::new(method, LayerParams::Draft(call), Origin::Application(link, OnceLock::new()))
+    }
+
+    /// A request of this client's application about a task.
+    #[cfg(feature = "client")]
+    pub(in crate::front) fn of_task(method: &'static str, task: &str, link: Arc<dyn RequestLink>) -> Self {
+        let params = AnyParams::to_raw(&TaskIdParams::new(task)).ok();
+        let origin = Origin::Application(link, OnceLock::new());
+        Self::new(Text::from_static(method), LayerParams::Raw(params), origin)
     }
 
     /// A server's request to this client.
@@ -205,7 +213,9 @@ impl LayerRequest {
     /// The parts of a request to this server, with the parameters before the first change if a layer changed them.
     #[cfg(feature = "server")]
     pub(in crate::front) fn into_inbound(self) -> Option<InboundParts> {
-        let Self { method, params: LayerParams::Raw(params), replaced, origin: Origin::Client(context), .. } = self
+        let Self {
+            method, params: LayerParams::Raw(params), replaced, origin: Origin::Client(context), ..
+        } = self
         else {
             return None;
         };
