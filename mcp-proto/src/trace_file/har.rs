@@ -172,8 +172,10 @@ fn fields<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<Value> {
     pairs.map(|(name, value)| json!({ "name": name, "value": value })).collect()
 }
 
+/// A trace has microseconds: three digits.
+#[expect(clippy::cast_precision_loss, reason = "of a time that a trace has, no digit is lost")]
 fn millis(time: Duration) -> f64 {
-    time.as_secs_f64() * 1000.0
+    time.as_micros() as f64 / 1000.0
 }
 
 /// Formats a time as ISO 8601, in UTC, to the millisecond.
@@ -253,6 +255,7 @@ mod tests {
         assert_eq!(entry["startedDateTime"], "2025-11-26T15:00:00.123Z");
         assert_eq!(entry["timings"], json!({ "send": 0, "wait": 0.5, "receive": 1.5 }));
         assert_eq!(entry["time"], 2.0);
+        assert_eq!(millis(Duration::from_secs(5 * 60 * 60)), 18_000_000.0);
         assert_eq!(entry["request"]["postData"]["mimeType"], "application/json");
         assert_eq!(entry["request"]["postData"]["text"], "{\"id\":1}");
         let query = json!([{ "name": "a", "value": "1" }, { "name": "b", "value": "" }]);

@@ -48,9 +48,12 @@ function make(tag, attributes = {}, ...children) {
 
 /** Replaces the children of an element. Strings become text nodes; what is false or undefined is left out. */
 function fill(element, ...children) {
-  const nodes = children.flatMap((child) => (typeof child === "string" ? (HIDDEN.test(child) ? nodesOf(child) : [child]) : child || []));
-  element.replaceChildren(...nodes);
+  const nodes = (child) => (HIDDEN.test(child) ? nodesOf(child) : child);
+  const shown = children.filter((child) => child !== false && child !== undefined);
+  element.replaceChildren(...shown.flatMap((child) => (typeof child === "string" ? nodes(child) : child)));
 }
+
+const span = (name, ...children) => make("span", { class: name }, ...children);
 
 /** A text of attributes, which cannot have elements in it. */
 function plain(text) {

@@ -204,8 +204,8 @@ function laneHead(connection, { left, width }) {
   const { server, number, transport, revision, era, closed } = connection;
   const about = [transport, revision ?? "no known revision", era, !closed && "not closed"].filter(Boolean).join(" · ");
   const head = make("div", { class: `lane ${era ?? ""}`, title: plain(`${connectionName(connection)} · ${about}`) },
-    make("b", {}, `${number} `), make("span", {}, server || "a server"),
-    make("div", { class: "ends" }, make("span", {}, "client"), make("span", {}, about), make("span", {}, "server")));
+    make("b", {}, `${number} `), span("", server || "a server"),
+    make("div", { class: "ends" }, span("", "client"), span("", about), span("", "server")));
   return placed(head, left, width);
 }
 
@@ -214,13 +214,15 @@ function drawMessage(row) {
   const [what, besides] = trace.caption(row);
   const kind = trace.kind[row], from = trace.from[row];
   const names = ["row", KINDS[kind], trace.hasFailed(row) && "failed", trace.findingsOf.has(row) && "broken"];
-  const element = make("div", { class: names.filter(Boolean).join(" "), title: plain(`${what}  ${besides}`) }, make("time", {}, seconds(trace.at[row])));
-  const [left, width] = [lane.left + MARGIN, lane.width - 2 * MARGIN];
-  const text = [make("span", {}, what), besides && make("span", { class: "quiet" }, `  ${besides}`)];
-  if (kind === CONNECTION) element.append(placed(make("span", { class: "caption note" }, ...text), left, width));
-  else if (kind === STDERR) element.append(placed(make("span", { class: "caption note" }, ...text), left + width / 3, width * 2 / 3 + MARGIN));
+  const attributes = { class: names.filter(Boolean).join(" "), title: plain(`${what}  ${besides}`) };
+  const element = make("div", attributes, make("time", {}, seconds(trace.at[row])));
+  const left = lane.left + MARGIN, width = lane.width - 2 * MARGIN;
+  const text = [span("", what), besides && span("quiet", `  ${besides}`)];
+  const note = span("caption note", ...text);
+  if (kind === CONNECTION) element.append(placed(note, left, width));
+  else if (kind === STDERR) element.append(placed(note, left + width / 3, (width * 2) / 3 + MARGIN));
   else {
-    element.append(placed(make("span", { class: "caption" }, ...text), left, width));
+    element.append(placed(span("caption", ...text), left, width));
     if (from !== NOBODY) element.append(placed(make("i", { class: `arrow ${from ? "left" : "right"}` }), left, width));
   }
   return element;
@@ -235,13 +237,16 @@ function drawRequest(request) {
   const start = part(trace.at[row]), end = last[request] < 0 ? 1 : part(trace.at[last[request]]);
   bar.style.left = `${100 * start}%`;
   bar.style.width = `${100 * (end - start)}%`;
-  const names = ["row answer", FAILED.has(outcome[request]) && "failed", OUTCOMES[outcome[request]], trace.findingsOf.has(row) && "broken"];
-  const arrow = trace.from[row] ? "←" : "→";
+  const names = ["row answer"];
+  if (OUTCOMES[outcome[request]] === "cancelled") names.push("cancelled");
+  if (FAILED.has(outcome[request])) names.push("failed");
+  if (trace.findingsOf.has(row)) names.push("broken");
+  const name = trace.requestName(request), arrow = trace.from[row] ? "←" : "→";
   const times = progress[request] ? ` · ${progress[request]}× progress` : "";
-  return make("div", { class: names.filter(Boolean).join(" ") },
-    make("time", {}, seconds(start)),
-    make("span", { class: "method", title: plain(trace.requestName(request)) }, make("span", { class: "quiet" }, `${laneNumber(row)}${arrow} `), trace.requestName(request)),
-    make("span", { class: "took" }, took === undefined ? "" : duration(took)),
+  return make("div", { class: names.join(" ") },
+    make("time", {}, seconds(trace.at[row])),
+    make("span", { class: "method", title: plain(name) }, span("quiet", `${laneNumber(row)}${arrow} `), name),
+    span("took", took === undefined ? "" : duration(took)),
     make("span", { class: "outcome", title: plain(trace.outcome(request)) }, trace.outcome(request) + times),
     make("div", { class: "track" }, bar));
 }
@@ -258,7 +263,7 @@ function sortRequests(requests) {
 
 function showAxis() {
   const marks = [0, 0.25, 0.5, 0.75, 1].map((part) => seconds(state.from + part * (state.to - state.from)));
-  document.querySelector("#requests .axis").replaceChildren(...marks.map((text) => make("span", {}, text)));
+  document.querySelector("#requests .axis").replaceChildren(...marks.map((text) => span("", text)));
   for (const button of document.querySelectorAll("#requests [data-sort]")) {
     button.setAttribute("aria-pressed", button.dataset.sort === state.sort);
   }
@@ -270,8 +275,8 @@ function breachText({ row, requirement, page, sender, message, detail }) {
   const link = make("a", { href: page, target: "_blank", rel: "noreferrer noopener" }, page.replace(/^https:\/\//, ""));
   const where = connectionName(trace.connections[trace.connection[row]]);
   return [
-    make("span", {}, make("span", { class: "what" }, `The ${SENDERS[sender]} sent ${message}: `), make("span", { class: "detail" }, detail)),
-    make("span", { class: "place" }, `${seconds(trace.at[row])} · ${requirement} · `, link, ` · connection ${where}`),
+    make("div", {}, span("what", `The ${SENDERS[sender]} sent ${message}: `), span("detail", detail)),
+    span("place", `${seconds(trace.at[row])} · ${requirement} · `, link, ` · connection ${where}`),
   ];
 }
 
@@ -395,11 +400,7 @@ function payloadView(text) {
   const body = text.replace(/^data: ?/, "");
   const pattern = state.query && searchPattern(state.query, false);
   const raw = () => nodesOf(text, pattern);
-  const pretty = () => Array.from(formatted(body), ([name, token]) => {
-    const span = make("span", { class: name });
-    span.append(...nodesOf(token, pattern));
-    return span;
-  });
+  const pretty = () => Array.from(formatted(body), ([name, token]) => span(name, ...nodesOf(token, pattern)));
   const pre = make("pre", { tabindex: 0 });
   if (!isJson(body)) {
     pre.append(...raw());
@@ -418,16 +419,16 @@ function payloadView(text) {
 /** A frame of the trace: a text, or the beginning or the base64 of one. */
 function frameView(title, frame) {
   if (frame === undefined || frame === "") return [];
-  const isWhole = typeof frame === "string";
-  const text = isWhole ? frame : (frame.text ?? frame.base64);
-  const parts = [title, !isWhole && `${frame.length.toLocaleString("en")} bytes`, !isWhole && (frame.base64 ? "as base64" : "its beginning")];
-  return [make("h3", {}, parts.filter(Boolean).join(", ")), ...payloadView(text)];
+  if (typeof frame === "string") return [make("h3", {}, title), ...payloadView(frame)];
+  const form = frame.base64 ? "as base64" : "its beginning";
+  const text = frame.text ?? frame.base64;
+  return [make("h3", {}, `${title}, ${frame.length.toLocaleString("en")} bytes, ${form}`), ...payloadView(text)];
 }
 
+const termsView = (pairs) => make("dl", {}, ...pairs.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
+
 function headersView(headers) {
-  if (!headers?.length) return [];
-  const list = make("dl", {}, ...headers.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
-  return [make("h3", {}, "Headers"), list];
+  return headers?.length ? [make("h3", {}, "Headers"), termsView(headers)] : [];
 }
 
 function facts(row) {
@@ -443,7 +444,7 @@ function facts(row) {
     ["took", request >= 0 && trace.took(request) !== undefined && duration(trace.took(request))],
     ["progress", request >= 0 && trace.requests.progress[request] > 0 && plural(trace.requests.progress[request], "report")],
   ];
-  return make("dl", {}, ...pairs.filter(([, value]) => value).flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
+  return termsView(pairs.filter(([, value]) => value));
 }
 
 /** The other end of the request that a row belongs to; −1 if there is none. */
@@ -454,20 +455,23 @@ function otherEnd(row) {
   return row === first[request] ? last[request] : first[request];
 }
 
+function otherEndButton(row) {
+  const other = otherEnd(row);
+  const text = row < other ? "To its end (g)" : "To its beginning (g)";
+  return other >= 0 && make("div", { class: "buttons" }, make("button", { type: "button", click: () => choose(other) }, text));
+}
+
 async function showDetails() {
   const { row } = state;
   if (row < 0) return;
   const payload = await payloads.of(row);
   if (row !== state.row) return;
-  const other = otherEnd(row);
   const breaches = (trace.findingsOf.get(row) ?? []).map((it) => make("p", { class: "breach" }, ...breachText(it)));
   const isFrame = typeof payload === "string" || payload.length !== undefined;
   const frame = isFrame ? payload : payload.frame;
   const { method, url } = isFrame ? {} : payload;
   fill($("details"),
-    make("h2", {}, trace.caption(row)[0]), facts(row), ...breaches,
-    other >= 0 && make("div", { class: "buttons" },
-      make("button", { type: "button", click: () => choose(other) }, row < other ? "To its end (g)" : "To its beginning (g)")),
+    make("h2", {}, trace.caption(row)[0]), facts(row), ...breaches, otherEndButton(row),
     ...(url ? [make("h3", {}, "Over HTTP"), make("p", {}, `${method} ${url}`)] : []),
     ...headersView(isFrame ? [] : payload.headers),
     ...frameView(url ? "Body" : "Text", frame),
@@ -498,7 +502,7 @@ function refresh() {
   $("tab-requests").textContent = `Requests ${requests.length.toLocaleString("en")}`;
   $("tab-findings").textContent = `Findings ${findings.length.toLocaleString("en")}`;
   $("tab-findings").classList.toggle("alarm", findings.length > 0);
-  $("window").replaceChildren(...[state.from, state.to].map((at) => make("span", {}, seconds(at))));
+  $("window").replaceChildren(...[state.from, state.to].map((at) => span("", seconds(at))));
   state.shown = { sequence: rows, requests: sortRequests(requests), findings };
   showView();
   drawOverview();
@@ -561,7 +565,7 @@ function showAbout() {
     plural(connections.length, "connection"), plural(requests.first.length, "request"),
     redacted ? "secrets hidden" : "with secrets", unread && plural(unread, "line") + " cannot be read",
   ];
-  $("about").replaceChildren(make("span", {}, parts.filter(Boolean).join(" · ")));
+  $("about").replaceChildren(span("", parts.filter(Boolean).join(" · ")));
 }
 
 async function start() {
