@@ -158,6 +158,27 @@ fn trace_is_exported_for_other_tools() {
 }
 
 #[test]
+fn page_of_a_trace_replaces_no_other_file() {
+    let (trace, page) = (TraceOf::new("shown"), TraceOf::new("page"));
+    run(tap(&trace, "cat"), b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"my/method\"}\n");
+    let write = |page: &TraceOf| {
+        let mut command = Command::new(program());
+        command.args(["trace", "--html"]).args([&page.0, &trace.0]).output().unwrap()
+    };
+    for _ in 0..2 {
+        assert!(write(&page).status.success());
+    }
+    let html = fs::read_to_string(&page.0).unwrap();
+    assert!(
+        html.starts_with("<!doctype html>") && html.contains("default-src 'none'; script-src 'sha256-"),
+        "{html}"
+    );
+    assert!(!html.contains("my/method"), "{html}");
+    assert_eq!(write(&trace).status.code(), Some(3));
+    assert_eq!(trace.read().unread, []);
+}
+
+#[test]
 fn tap_needs_a_file_and_a_trace_is_one() {
     let tap = Command::new(program()).args(["tap", "--", "cat"]).output().unwrap();
     assert_eq!(tap.status.code(), Some(2), "{tap:?}");
