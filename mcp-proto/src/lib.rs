@@ -20,8 +20,8 @@
 //! codec      framing               lines (bounded, resynchronising) · server-sent events · header values, media types
 //! rpc        JSON-RPC 2.0          envelopes with raw payloads · ids · pending requests · errors
 //! redact     secrets in traffic    hidden in frames, texts and headers that are logged or shown
-//! trace_file recorded traffic      what went over the wire, in a file, and which requirements it shows to be broken
 //! schema     the MCP vocabulary    typed params and results of every method of every revision
+//! trace_file recorded traffic      what went over the wire, in a file; the requirements it shows to be broken; recordings
 //! validate   JSON Schema           arguments and results of tools, form values (feature schema-validate)
 //! consent    user consent          pages to open, icons, tool behaviour, shown by a host before it acts
 //! skills     checked skills        entries and files of a server's skills, verified by its client (feature skills)

@@ -59,6 +59,80 @@
 //!
 //! In a program, `Trace::to_har` and `Trace::to_otlp` write the same.
 //!
+//! # The recorded server
+//!
+//! `mcpio mock FILE` is the server of a trace, for tests of clients: on standard input and output, or over HTTP as `mcpio serve`.
+//! It describes itself as that server did and gives its answers, with the progress, log messages and requests that came
+//! before them, to clients of any revision. A request that is not recorded is refused, with the recorded ones:
+//!
+//! ```text
+//! $ mcpio call get-sum a=2 b=4 -- mcpio mock good.trace
+//! mcpio: the peer answered with an error: the recording lacks tools/call {"name":"get-sum","arguments":{"a":2,"b":4}}: it has
+//! {"name":"get-sum","arguments":{"a":2,"b":3}} (-32602)
+//! ```
+//!
+//! # The recorded client
+//!
+//! `mcpio replay FILE -- COMMAND` makes the requests of a trace again, of a live server, and compares the answers by their meaning:
+//! `_meta`, cursors, ids that programs make up, times, the order of members and of named items may differ, and `--ignore
+//! POINTER` adds to that. It only reads; `--calls NAME` and `--read-only-calls` call tools. A request with a value that the
+//! trace hides is not made. Without a server the recorded one answers: a test of this client. Exit code 1 says that an answer
+//! differs; `--json` is for programs.
+//!
+//! A trace is a test of a router in a line:
+//!
+//! ```no_run
+//! # fn router() -> mcp_proto::Router { mcp_proto::Router::new("example", "1.0.0") }
+//! # let session = std::fs::read("session.trace").unwrap();
+//! // In a test: `include_bytes!("session.trace")`.
+//! mcp_proto::testing::replay(router(), session);
+//! ```
+//!
+//! # A walk: a fault, and where it comes from
+//!
+//! A server works, and its session is recorded while it does:
+//!
+//! ```text
+//! $ mcpio call get-sum a=2 b=3 -- mcpio tap --trace-file good.trace -- npx -y @modelcontextprotocol/server-everything
+//! The sum of 2 and 3 is 5.
+//! ```
+//!
+//! A later version of it (here one with two planted faults) makes an application complain. Its session, recorded by `tap` in
+//! the application's configuration, says what is wrong on the wire:
+//!
+//! ```text
+//! $ mcpio trace bad.trace
+//! connection 1: node over stdio, 2025-11-25
+//! AT       REQUEST               TOOK    OUTCOME
+//! 0.009 s  → server/discover     320 ms  error -32601: Method not found
+//! 0.329 s  → initialize          13 ms   answered
+//! 0.345 s  → tools/list          13 ms   answered
+//! 0.361 s  → tools/call get-sum  3 ms    answered
+//! 0.363 s, the server sent a text that is no message: not JSON: expected a value at byte 0
+//!     S2.1 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stdio
+//! ```
+//!
+//! It logs to standard output. That is not all; the good session, made again with the new version, shows the rest:
+//!
+//! ```text
+//! $ mcpio replay good.trace --read-only-calls -- node server-everything/dist/index.js
+//! REQUEST             ANSWER
+//! initialize          the same
+//! tools/list          the same
+//! tools/call get-sum  differs
+//! tools/call get-sum: /result/content/0/text: recorded "The sum of 2 and 3 is 5.", now "The sum of 2 and 3 is -1."
+//! mcpio: an answer differs
+//! ```
+//!
+//! Whether the application copes with a server that is right can be tried without one: `mcpio mock good.trace` is in its
+//! configuration in the place of the server.
+//!
+//! # A bug report
+//!
+//! `mcpio bundle bad.trace` writes `bad.bundle`: the trace, redacted again, with the versions of this program and of the protocol, the
+//! system, and the names of the environment's variables, not their values. It first shows the contents, and asks.
+//! The file is a trace: `mcpio trace`, `replay` and `mock` read it.
+//!
 //! # A client of yours
 //!
 //! Each command of `mcpio` takes `--trace-file FILE`, over HTTP too. In a program, a host writes one file for all of its

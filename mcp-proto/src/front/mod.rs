@@ -136,6 +136,10 @@ pub mod guard;
 mod handler;
 #[cfg(all(feature = "server", feature = "http"))]
 pub mod http;
+#[cfg(all(feature = "trace-file", feature = "server"))]
+mod mock;
+#[cfg(all(feature = "trace-file", feature = "client"))]
+mod replay;
 #[cfg(feature = "server")]
 mod router;
 #[cfg(feature = "server")]
@@ -153,6 +157,9 @@ pub use mode::{Handler, HandlerMode, LocalHandlers, SendHandlers};
 pub use notification::Notification;
 pub use params::CustomRequest;
 pub use request::{Call, Request};
+
+#[cfg(all(feature = "trace-file", feature = "client"))]
+pub use replay::{Replay, ReplayOutcome, ReplayReport, ReplayedCall};
 
 #[cfg(all(feature = "client", feature = "schema-validate"))]
 pub use client::OutputChecks;

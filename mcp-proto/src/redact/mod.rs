@@ -40,7 +40,7 @@ use self::names::{KnownSecrets, is_secret_member, normal_name};
 pub use self::names::{is_secret_header, url_without_secrets};
 
 /// What stands in the place of a secret.
-const MARK: &str = "[redacted]";
+pub(crate) const MARK: &str = "[redacted]";
 
 /// How many times a text is decoded: a string in JSON that is a string in JSON, in a URL.
 const MAX_DECODINGS: usize = 3;

@@ -42,6 +42,8 @@ mod clock;
 mod driven;
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(all(feature = "std", feature = "trace-file"))]
+mod replay;
 #[cfg(feature = "std")]
 mod router_pair;
 
@@ -60,6 +62,8 @@ use crate::transport::{StreamClient, StreamServer};
 
 #[cfg(feature = "std")]
 pub use clock::{CountingEntropy, SimulatedClock};
+#[cfg(all(feature = "std", feature = "trace-file"))]
+pub use replay::replay;
 #[cfg(feature = "std")]
 pub use router_pair::{RouterPair, pair};
 

@@ -22,7 +22,11 @@
 //!
 //! A `frame` is the text as it was on the wire, even if it is not JSON. One that is cut or is not UTF-8 is an object with
 //! `text` or `base64`, and `length`: the number of bytes of the whole. Readers ignore members and events that they do not
-//! know; a change that they could not ignore has another number in `mcpTrace`.
+//! know; a change that they could not ignore has another number in `mcpTrace`. The header of a file that `mcpio bundle` wrote
+//! has a member `bundle`: versions, and names of variables.
+//!
+//! [`Recording`] takes the requests of a server's clients from a trace, with its answers: to play that server
+//! (`Recording::router`, with the feature `server`), and to make the requests again (`Recording::replay`, with `client`).
 //!
 //! ```
 //! use mcp_proto::trace_file::{RequestOutcome, Trace};
@@ -39,8 +43,11 @@
 //! # Ok::<(), mcp_proto::trace_file::TraceError>(())
 //! ```
 
+#[cfg(all(feature = "std", feature = "client"))]
+mod difference;
 mod har;
 mod otlp;
+mod recording;
 mod report;
 
 use core::time::Duration;
@@ -50,6 +57,15 @@ use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
 
+#[cfg(all(feature = "std", feature = "client"))]
+pub use self::difference::Difference;
+#[cfg(all(feature = "std", feature = "client"))]
+pub(crate) use self::difference::{Comparison, is_hidden};
+#[cfg(all(feature = "std", any(feature = "client", feature = "server")))]
+pub(crate) use self::recording::{Answers, CallKey, RecordedCall, RecordedStep, asked};
+#[cfg(all(feature = "std", feature = "server"))]
+pub(crate) use self::recording::{InputRequest, task_of};
+pub use self::recording::{Recording, RecordingError};
 pub use self::report::{
     Breach, Finding, RequestOutcome, TraceReport, TracedConnection, TracedNotification, TracedRequest,
 };

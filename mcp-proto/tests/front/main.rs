@@ -53,6 +53,7 @@ mod proxy;
 mod queues;
 mod quotas;
 mod rates;
+mod recorded;
 mod request_context;
 mod router_check;
 mod router_context;

@@ -78,10 +78,20 @@ pub(crate) async fn with_server<T>(
     common: &CommonOptions,
     work: impl AsyncFnOnce(&Connection) -> Result<T>,
 ) -> Result<T> {
+    with_handlers(command, common, server_requests::handlers(None), work).await
+}
+
+/// As [`with_server`], with these handlers of the server's requests.
+pub(crate) async fn with_handlers<T>(
+    command: &[OsString],
+    common: &CommonOptions,
+    handlers: ClientHandlers,
+    work: impl AsyncFnOnce(&Connection) -> Result<T>,
+) -> Result<T> {
     let non_messages = NonMessageCounter::new();
     let setup = ClientSetup {
         config: client_config(common),
-        handlers: server_requests::handlers(None),
+        handlers,
         login: LoginPolicy::Stored,
         shows_stderr: common.trace,
     };

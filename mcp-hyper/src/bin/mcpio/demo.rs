@@ -11,6 +11,7 @@ use mcp_hyper::ServerOptions;
 use mcp_hyper::skills::SkillFolder;
 use mcp_proto::auth::server::{DpopConfig, JwtConfig, Protection};
 use mcp_proto::front::guard::{Guard, JwtVerifier};
+use mcp_proto::front::http::HttpServer;
 use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
 use mcp_proto::front::{Context, HandlerError, NoArguments, Progress, Router, Structured};
 use mcp_proto::schema::{
@@ -23,11 +24,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, json};
 use smol::Timer;
+use smol::future::or;
 use smol::net::TcpListener;
 
 use crate::connect::{Connection, with_server};
 use crate::error::{CommandError, Result};
-use crate::options::{CommonOptions, ProtectionOptions};
+use crate::options::{CommonOptions, ListenOptions, ProtectionOptions};
 use crate::terminal::{GOOD, QUIET, Screen, Text, styled};
 use crate::{commands, show};
 
@@ -322,8 +324,25 @@ fn with_skills(router: Router, folder: Option<&Path>) -> Result<Router> {
     Ok(router.skills_from(skills))
 }
 
-pub(crate) async fn serve_stdio(skills: Option<&Path>) -> Result {
-    let router = with_skills(router(), skills)?;
+/// Serves the demo: `mcpio serve`.
+pub(crate) async fn serve(
+    skills: Option<&Path>,
+    listen: &ListenOptions,
+    demands: &ProtectionOptions,
+) -> Result {
+    let Some(address) = &listen.http else {
+        return serve_stdio(with_skills(router(), skills)?).await;
+    };
+    let router = with_scopes(with_skills(with_clock(), skills)?, demands);
+    let ticking = async |server: HttpServer| loop {
+        Timer::after(Duration::from_secs(1)).await;
+        server.resource_updated(CLOCK);
+    };
+    serve_http(router, address, listen, demands, ticking).await
+}
+
+/// Serves a router on standard input and output.
+pub(crate) async fn serve_stdio(router: Router) -> Result {
     if std::io::stdin().is_terminal() {
         let hint =
             "This is a server: it expects a client's messages, one JSON object to a line. Ctrl-D ends it.";
@@ -333,20 +352,19 @@ pub(crate) async fn serve_stdio(skills: Option<&Path>) -> Result {
     served.map_err(CommandError::server_of("serving standard input and output"))
 }
 
+/// Serves a router over HTTP, beside `work` with its handle.
 pub(crate) async fn serve_http(
+    router: Router,
     address: &str,
-    skills: Option<&Path>,
-    names: &[String],
-    legacy_sse: bool,
-    websocket: bool,
+    listen: &ListenOptions,
     demands: &ProtectionOptions,
+    work: impl AsyncFnOnce(HttpServer) -> (),
 ) -> Result {
-    let router = with_skills(with_clock(), skills)?;
     let failed = CommandError::server_of(format!("serving {address}"));
     let addresses = smol::net::resolve(address).await.map_err(CommandError::usage_of(address))?;
     let listener = TcpListener::bind(&addresses[..]).await.map_err(&failed)?;
     let at = listener.local_addr().map_err(&failed)?;
-    let (hosts, authority) = hosts(address, at, names);
+    let (hosts, authority) = hosts(address, at, &listen.hosts);
     let url = format!("http://{authority}/mcp");
     let protected = protection(&url, hosts.clone(), demands)?;
     let mut messages = Screen::messages();
@@ -355,27 +373,22 @@ pub(crate) async fn serve_http(
     if let Some(resource) = &demands.resource {
         let _ = messages.line(format!("Clients reach it at {resource}"));
     }
-    let mut options =
-        ServerOptions::new(with_scopes(router, demands)).configure(|config| config.hosts = hosts);
+    let mut options = ServerOptions::new(router).configure(|config| config.hosts = hosts);
     if let Some((guard, hosts)) = protected {
         options = options.protect(guard).configure(|config| config.hosts = hosts);
     }
-    if legacy_sse {
+    if listen.legacy_sse {
         options = options.configure(|config| config.legacy_sse = Some(LegacyPaths::default()));
     }
-    if websocket {
+    if listen.websocket {
         options = options.websocket();
     }
     let (server, driver) = options.listen(listener);
-    let ticking = smol::spawn(async move {
-        loop {
-            Timer::after(Duration::from_secs(1)).await;
-            server.resource_updated(CLOCK);
-        }
-    });
-    let served = driver.await.map_err(failed);
-    ticking.cancel().await;
-    served
+    let working = async {
+        work(server).await;
+        std::future::pending().await
+    };
+    or(driver, working).await.map_err(failed)
 }
 
 /// The hosts that requests may name, and one of them with the port. A page of another site cannot name an address, but

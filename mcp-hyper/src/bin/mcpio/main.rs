@@ -17,6 +17,7 @@ mod error;
 mod login;
 mod many;
 mod options;
+mod replay;
 mod reports;
 mod server_requests;
 mod show;
@@ -93,10 +94,10 @@ async fn run(command: Command, common: &CommonOptions, screen: &mut Screen) -> R
     match command {
         Command::Demo { http: false } => demo::demo(common, screen).await,
         Command::Demo { http: true } => demo::demo_over_http(common, screen).await,
-        Command::Serve { http: None, skills, .. } => demo::serve_stdio(skills.as_deref()).await,
-        Command::Serve { http: Some(address), skills, hosts, legacy_sse, websocket, demands } => {
-            demo::serve_http(&address, skills.as_deref(), &hosts, legacy_sse, websocket, &demands).await
-        }
+        Command::Serve { skills, listen, demands } => demo::serve(skills.as_deref(), &listen, &demands).await,
+        Command::Mock(options) => replay::mock(&options).await,
+        Command::Replay(options) => replay::replay(&options, common, screen).await,
+        Command::Bundle(options) => replay::bundle(&options, common, screen).await,
         Command::Connect { login, server } => bridge::connect(&server, &login, common).await,
         Command::Trace { file, format } => trace::show(&file, &format, screen),
         Command::Tap { server } => tap::run(&server, common).await,

@@ -8,6 +8,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use mcp_hyper::host::TraceFile;
 
+use crate::{bridge, replay, tap};
+
 /// A client for MCP servers, and a server to try other clients on.
 ///
 /// The command that starts the server comes after `--`; the URL of a server needs none:
@@ -263,7 +265,7 @@ pub(crate) enum Command {
         url: String,
     },
     /// Be the server at a URL, or that of a command, on standard input and output
-    #[command(long_about = CONNECT)]
+    #[command(long_about = bridge::CONNECT)]
     Connect {
         #[command(flatten)]
         login: LoginOptions,
@@ -276,24 +278,13 @@ pub(crate) enum Command {
         /// Offer the skills in this folder: each folder in it that has a SKILL.md. It is read at each request
         #[arg(long, value_name = "FOLDER")]
         skills: Option<PathBuf>,
-        /// Serve HTTP at this address, such as localhost:8080; port 0 picks a free one
-        #[arg(long, value_name = "ADDR")]
-        http: Option<String>,
-        /// A name by which clients reach this machine; requests for other hosts are refused, except for this machine's own
-        /// names for itself. May be repeated
-        #[arg(long = "host", requires = "http", value_name = "NAME")]
-        hosts: Vec<String>,
-        /// Serve HTTP+SSE of 2024-11-05 as well, for the oldest clients
-        #[arg(long, requires = "http")]
-        legacy_sse: bool,
-        /// Accept WebSocket connections as well, at ws://ADDR/mcp
-        #[arg(long, requires = "http")]
-        websocket: bool,
+        #[command(flatten)]
+        listen: ListenOptions,
         #[command(flatten)]
         demands: ProtectionOptions,
     },
     /// Stand between a client and a server, and write what passes into the file of --trace-file
-    #[command(long_about = TAP)]
+    #[command(long_about = tap::TAP)]
     Tap {
         /// The command that starts the server
         #[arg(last = true, required = true, value_name = "COMMAND")]
@@ -307,6 +298,15 @@ pub(crate) enum Command {
         #[command(flatten)]
         format: TraceFormat,
     },
+    /// Be the server that a trace file recorded: on standard input and output, or over HTTP
+    #[command(long_about = replay::MOCK)]
+    Mock(replay::MockOptions),
+    /// Make the requests of a trace file again, and compare the answers
+    #[command(long_about = replay::REPLAY)]
+    Replay(replay::ReplayOptions),
+    /// Write one file for a bug report: a trace without secrets, and the versions and names of variables here
+    #[command(long_about = replay::BUNDLE)]
+    Bundle(replay::BundleOptions),
     /// Print the completions for a shell, to be sourced by it
     Completions {
         /// The shell
@@ -340,6 +340,7 @@ impl Command {
         let server = match self {
             Self::Tools { server, .. } | Self::Call { server, .. } => server,
             Self::OfServer(command) => command.server(),
+            Self::Replay(replay) => return replay.command.is_empty(),
             _ => return false,
         };
         server.is_configured() && !server.config.is_used()
@@ -450,6 +451,24 @@ impl ServerCommand {
     }
 }
 
+/// Where a server of this program listens.
+#[derive(Debug, Default, Args)]
+pub(crate) struct ListenOptions {
+    /// Serve HTTP at this address, such as localhost:8080; port 0 picks a free one
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) http: Option<String>,
+    /// A name by which clients reach this machine; requests for other hosts are refused, except for this machine's own
+    /// names for itself. May be repeated
+    #[arg(long = "host", requires = "http", value_name = "NAME")]
+    pub(crate) hosts: Vec<String>,
+    /// Serve HTTP+SSE of 2024-11-05 as well, for the oldest clients
+    #[arg(long, requires = "http")]
+    pub(crate) legacy_sse: bool,
+    /// Accept WebSocket connections as well, at ws://ADDR/mcp
+    #[arg(long, requires = "http")]
+    pub(crate) websocket: bool,
+}
+
 /// Access tokens that the server requires of its clients.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Access tokens")]
@@ -489,28 +508,6 @@ pub(crate) struct LoginOptions {
     #[arg(long, value_name = "SCOPES")]
     pub(crate) scope: Option<String>,
 }
-
-const CONNECT: &str = "\
-Be the server at a URL, or that of a command, on standard input and output
-
-For applications that only start programs, in their configuration for example:
-
-    {\"mcpServers\": {\"NAME\": {\"command\": \"mcpio\", \"args\": [\"connect\", \"https://example.com/mcp\"]}}}
-
-If the server requires a login, its page opens in a browser, and its address is printed to standard error. Application \
-and server need not speak the same era of the protocol: `mcpio connect -- COMMAND` translates for a program. It ends when \
-the application closes standard input; with exit code 3 if the server cannot be connected, or its program ends.";
-
-const TAP: &str = "\
-Stand between a client and a server, and write what passes into the file of --trace-file
-
-In the configuration of an application, put it before the command of a server:
-
-    {\"mcpServers\": {\"NAME\": {\"command\": \"mcpio\", \"args\": \
-[\"tap\", \"--trace-file\", \"/tmp/NAME.trace\", \"--\", \"npx\", \"-y\", \"example-server\"]}}}
-
-Bytes pass unchanged, also those that are no messages, with the server's standard error and exit code; the file has them \
-without secrets. `mcpio trace FILE` shows it.";
 
 const TRACE: &str = "\
 Show the requests of a trace file, how they ended, and which requirements of the protocol were broken

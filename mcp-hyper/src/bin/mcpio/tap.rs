@@ -21,6 +21,17 @@ use crate::error::{CommandError, Interrupts, Result};
 use crate::options::CommonOptions;
 use crate::terminal::{close_input, close_output, own_streams};
 
+pub(crate) const TAP: &str = "\
+Stand between a client and a server, and write what passes into the file of --trace-file
+
+In the configuration of an application, put it before the command of a server:
+
+    {\"mcpServers\": {\"NAME\": {\"command\": \"mcpio\", \"args\": \
+[\"tap\", \"--trace-file\", \"/tmp/NAME.trace\", \"--\", \"npx\", \"-y\", \"example-server\"]}}}
+
+Bytes pass unchanged, also those that are no messages, with the server's standard error and exit code; the file has them \
+without secrets. `mcpio trace FILE` shows it.";
+
 /// How much is read at a time, in bytes.
 const CHUNK: usize = 64 * 1024;
 
@@ -84,7 +95,7 @@ fn finished_within(timeout: Duration, threads: &[&JoinHandle<()>]) -> bool {
 }
 
 /// A redactor that knows the secrets of this process's environment too, which the server has.
-fn with_own_secrets(redactor: Redactor) -> Redactor {
+pub(crate) fn with_own_secrets(redactor: Redactor) -> Redactor {
     let secrets = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_secret_header));
     secrets.fold(redactor, |redactor, (_, value)| redactor.known(value.as_encoded_bytes()))
 }

@@ -41,10 +41,15 @@ pub(crate) fn flush(common: &CommonOptions, messages: &mut Screen) {
     }
 }
 
+/// Reads a trace file.
+pub(crate) fn read(file: &Path) -> Result<Trace> {
+    let bytes = fs::read(file).map_err(CommandError::server_of(file.display()))?;
+    Trace::parse(&bytes).map_err(CommandError::server_of(file.display()))
+}
+
 /// Shows a trace: `mcpio trace FILE`.
 pub(crate) fn show(file: &Path, format: &TraceFormat, screen: &mut Screen) -> Result {
-    let bytes = fs::read(file).map_err(CommandError::server_of(file.display()))?;
-    let trace = Trace::parse(&bytes).map_err(CommandError::server_of(file.display()))?;
+    let trace = read(file)?;
     if format.har {
         return har(&trace, screen);
     }

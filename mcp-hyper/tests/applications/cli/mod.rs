@@ -5,6 +5,7 @@ mod connect;
 mod discovery;
 mod hostile;
 mod many;
+mod recorded;
 mod session;
 mod signals;
 mod skills;

@@ -110,6 +110,13 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         }
     }
 
+    /// Sets all capabilities.
+    #[cfg(feature = "trace-file")]
+    pub(in crate::front) fn with_capabilities(mut self, capabilities: schema::ServerCapabilities) -> Self {
+        self.contents.capabilities = capabilities;
+        self
+    }
+
     /// Declares an extension with its settings: an object. To register its methods and result types as well, see
     /// [`with_extension`](Self::with_extension).
     ///

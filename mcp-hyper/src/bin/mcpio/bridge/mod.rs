@@ -48,6 +48,17 @@ use crate::reports::NonMessageCounter;
 
 use calls::{QueuedRequest, SuspendedCall};
 
+pub(crate) const CONNECT: &str = "\
+Be the server at a URL, or that of a command, on standard input and output
+
+For applications that only start programs, in their configuration for example:
+
+    {\"mcpServers\": {\"NAME\": {\"command\": \"mcpio\", \"args\": [\"connect\", \"https://example.com/mcp\"]}}}
+
+If the server requires a login, its page opens in a browser, and its address is printed to standard error. Application \
+and server need not speak the same era of the protocol: `mcpio connect -- COMMAND` translates for a program. It ends when \
+the application closes standard input; with exit code 3 if the server cannot be connected, or its program ends.";
+
 /// How long the server may take to be ready once the application has closed its side: as long as calls in flight then.
 const GRACE: Duration = Duration::from_secs(2);
 

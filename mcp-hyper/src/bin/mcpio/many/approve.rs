@@ -179,6 +179,11 @@ async fn ask<T: Send + 'static>(
     error::until_signal(async { Ok(answered.await.ok()) }).await
 }
 
+/// Asks a question on the terminal whose answer is yes or no. The end of the input is no consent.
+pub(crate) async fn is_agreed(question: &'static str) -> Result<bool> {
+    Ok(ask(move |person| agree(person, question)).await? == Some(true))
+}
+
 fn show_request(person: &mut TerminalPrompt, request: &ApprovalRequest) {
     person.print("");
     person.print(styled(HEADING, "A project asks to use a server:"));

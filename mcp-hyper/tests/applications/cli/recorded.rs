@@ -1,0 +1,135 @@
+//! `mcpio mock`, `mcpio replay` and `mcpio bundle`: a trace file as a server, as a client, and for a report.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::common::cli::{CommandOutput, program};
+
+/// A folder that is removed in the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = Self(std::env::temp_dir().join(format!("mcp-recorded-{name}-{}", std::process::id())));
+        fs::create_dir_all(&folder.0).unwrap();
+        folder
+    }
+
+    /// The path of a file in it.
+    fn file(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+
+    /// A trace of these words for the demo server.
+    fn recorded(&self, name: &str, words: &[&str]) -> String {
+        let file = self.file(name);
+        let program = program();
+        let server = ["--trace-file", &file, "--", program.to_str().unwrap(), "serve"];
+        let output = mcpio(&[words, &server].concat());
+        assert_eq!(output.code, 0, "{}", output.err);
+        file
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn mcpio(words: &[&str]) -> CommandOutput {
+    CommandOutput::of(Command::new(program()).args(words).output().unwrap())
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn mock_answers_as_the_recorded_server_did() {
+    let folder = Folder::new("mock");
+    let file = folder.recorded("add.trace", &["call", "add", "a=2", "b=3"]);
+    let program = program();
+    let mock = ["--", program.to_str().unwrap(), "mock", &file];
+    for era in ["modern", "legacy"] {
+        let output = mcpio(&[&["--json", "--era", era, "call", "add", "b=3", "a=2"], &mock[..]].concat());
+        assert_eq!(json(&output.out)["structuredContent"]["sum"], 5, "{era}: {}", output.err);
+        let other = mcpio(&[&["--era", era, "call", "add", "a=2", "b=4"], &mock[..]].concat());
+        assert_eq!(other.code, 3);
+        assert!(other.err.contains("the recording lacks tools/call"), "{}", other.err);
+    }
+    let info = mcpio(&[&["info"], &mock[..]].concat());
+    assert!(info.out.contains("mcp-demo") && info.out.contains("no side effects"), "{}", info.out);
+    let wrong = mcpio(&["mock", &file, "--server", "other"]);
+    assert!(
+        wrong.code == 2 && wrong.err.contains("the trace has no server \"other\", but mcpio"),
+        "{}",
+        wrong.err
+    );
+    assert_eq!(mcpio(&["mock", Path::new("/nowhere").to_str().unwrap()]).code, 3);
+}
+
+#[test]
+fn replay_compares_a_live_server_with_the_recorded_one() {
+    let folder = Folder::new("replay");
+    let file = folder.recorded("add.trace", &["call", "add", "a=2", "b=3"]);
+    let (program, other) = (program(), folder.file("other.trace"));
+    let serve = ["--", program.to_str().unwrap(), "serve"];
+    let read = mcpio(&[&["--json", "replay", &file], &serve[..]].concat());
+    assert_eq!(read.code, 0, "{}{}", read.out, read.err);
+    let outcomes: Vec<_> =
+        json(&read.out)["calls"].as_array().unwrap().iter().map(|it| it["outcome"].clone()).collect();
+    assert_eq!(outcomes, ["same", "same", "skipped"]);
+    let called = mcpio(&[&["replay", &file, "--calls", "add"], &serve[..]].concat());
+    assert!(called.code == 0 && called.out.contains("No answer differs."), "{}{}", called.out, called.err);
+
+    // A server with a fault.
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&other, text.replace(r#"\"sum\":5"#, r#"\"sum\":6"#)).unwrap();
+    let differs = mcpio(&[&["replay", &other, "--calls", "add"], &serve[..]].concat());
+    assert_eq!(differs.code, 1, "{}", differs.err);
+    let line = "tools/call add: /result/structuredContent/sum: recorded 6, now 5";
+    assert!(differs.out.contains(line), "{}", differs.out);
+    let ignored = ["--ignore", "/result/structuredContent", "--ignore", "/result/content/*/text"];
+    let ignored = mcpio(&[&["replay", &other, "--calls", "add"], &ignored[..], &serve].concat());
+    assert_eq!(ignored.code, 0, "{}", ignored.out);
+    assert_eq!(mcpio(&[&["replay", &file, "--ignore", "sum"], &serve[..]].concat()).code, 2);
+}
+
+#[test]
+fn replay_without_a_server_asks_the_recorded_one() {
+    let folder = Folder::new("alone");
+    for era in ["legacy", "modern"] {
+        let file =
+            folder.recorded(&format!("{era}.trace"), &["--era", era, "call", "count", "to=3", "delay_ms=1"]);
+        let output = mcpio(&["replay", &file]);
+        assert!(output.code == 0 && output.out.contains("tools/call count"), "{}{}", output.out, output.err);
+    }
+}
+
+#[test]
+fn bundle_is_a_trace_without_secrets_and_values_of_variables() {
+    let folder = Folder::new("bundle");
+    let file = folder.recorded("echo.trace", &["call", "echo", "text=it is bu77erfly"]);
+    let output = folder.file("report.bundle");
+    let bundle = |words: &[&str]| {
+        let mut command = Command::new(program());
+        command.arg("bundle").args(words).env("SOME_API_KEY", "bu77erfly").env("PLAIN", "seen-nowhere");
+        CommandOutput::of(command.stdin(std::process::Stdio::null()).output().unwrap())
+    };
+    let asked = bundle(&[&file, &output]);
+    assert!(asked.code == 2 && asked.err.contains("PLAIN") && !Path::new(&output).exists(), "{}", asked.err);
+    let written = bundle(&[&file, &output, "--yes"]);
+    assert_eq!(written.code, 0, "{}", written.err);
+    let text = fs::read_to_string(&output).unwrap();
+    assert!(!text.contains("bu77erfly") && !text.contains("seen-nowhere"), "{text}");
+    assert!(text.contains("it is [redacted]"), "{text}");
+    let about = &json(text.lines().next().unwrap())["bundle"];
+    assert_eq!(about["mcpio"], env!("CARGO_PKG_VERSION"));
+    assert!(about["variables"].as_array().unwrap().contains(&"SOME_API_KEY".into()), "{about}");
+    assert_eq!(mcpio(&["trace", &output]).code, 0);
+    assert_eq!(bundle(&[&file, &output, "--yes"]).code, 2, "a file that is there stays");
+}
