@@ -47,6 +47,10 @@
 mod difference;
 mod har;
 mod otlp;
+#[cfg_attr(
+    not(all(feature = "std", feature = "client", feature = "server")),
+    allow(dead_code, reason = "clients and servers use parts of it")
+)]
 mod recording;
 mod report;
 
