@@ -31,7 +31,8 @@
 //! the sealed state counts. If a call becomes a task, its creation is the reply.
 //!
 //! In a client a layer runs once for each call of the application, outside of the cache, input rounds and repetitions: what it
-//! puts in place of a result is never cached, and neither is a result of which it changed the message. It also runs around the requests of the server that handlers answer. In a host it
+//! puts in place of a result is never cached, and neither is a result of which it changed the message. It also runs around the requests of the server that handlers
+//! answer, and around those of a [`TaskHandle`](mcp_proto::front::TaskHandle), whose wait is one `tasks/get`. In a host it
 //! runs around each call of the application, outside of the wait for a server; pins and approvals are checked inside, on what is
 //! sent.
 //!

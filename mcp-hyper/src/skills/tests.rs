@@ -267,7 +267,8 @@ fn skill_is_served_whole_or_not_at_all() {
         assert_eq!((read(&source, uri), entry(&source, uri)), (None, None), "{uri}");
     }
     let refused = |folder: &str| refusal(&source, &format!("skill://{folder}/SKILL.md"));
-    let too_many = format!("the skill skill://many/SKILL.md is not served: {} files", MAX_FILES + 1);
+    let too_many =
+        format!("the skill skill://many/SKILL.md is not served: the skill has {} files", MAX_FILES + 1);
     assert!(refused("many").unwrap().starts_with(&too_many), "{:?}", refused("many"));
     assert_eq!((refused("good"), refused("none"), refusal(&source, "skill://many/1")), (None, None, None));
     assert_eq!(read(&source, "skill://good/deep/SKILL.md").unwrap(), "only a file");

@@ -76,7 +76,7 @@ impl Json {
         reader.skip().map(|text| Self(text.into()))
     }
 
-    /// The JSON text, so that a string is in quotes: [`decode`](Self::decode) it to a `String` for what it says.
+    /// The JSON text, in which a string has its quotes. [`decode`](Self::decode) returns the string itself.
     pub fn as_str(&self) -> &str {
         &self.0
     }
