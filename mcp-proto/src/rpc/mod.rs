@@ -8,7 +8,6 @@
 mod blocks;
 mod envelope;
 pub(crate) mod json_reader;
-#[cfg(feature = "std")]
 pub(crate) mod json_value;
 mod malformed;
 pub(crate) mod members;

@@ -15,6 +15,7 @@ use crate::front::shared::{LayeredCore, Shared};
 use crate::peer::{HeldPiece, LostReason, Principal};
 use crate::prelude::*;
 use crate::rpc::{Frame, Id, Malformed, read};
+#[cfg(all(feature = "server", feature = "http"))]
 use crate::schema::Revision;
 use crate::{Bytes, Instant, Limits};
 
