@@ -36,7 +36,6 @@ mod extension;
 mod extension_set;
 mod form;
 mod json;
-mod lazy_map;
 mod lifecycle;
 pub mod meta;
 mod method;
