@@ -3,10 +3,10 @@
 use alloc::collections::btree_map;
 use alloc::sync::Arc;
 
-#[cfg(feature = "skills")]
-use super::mounted_skills::MountedSkills;
 use super::origin::{Origin, PartAccess, Prefix, ResourceNames, no_completions};
 use super::registry::Entry;
+#[cfg(feature = "skills")]
+use super::skills::MountedSkills;
 #[cfg(feature = "skills")]
 use super::skills::RegisteredSkills;
 use super::tools::{RegisteredTool, is_tool_name};

@@ -10,8 +10,6 @@ pub(super) mod dispatch;
 mod layers;
 mod live_router;
 mod methods;
-#[cfg(feature = "skills")]
-mod mounted_skills;
 mod origin;
 mod prompts;
 mod registry;

@@ -3,11 +3,12 @@
 use alloc::sync::Arc;
 use core::future::ready;
 
+use super::origin::Prefix;
 use super::uri::is_uri;
 use super::{Context, HandlerMode, Router, RouterContents, RouterError};
 use crate::front::HandlerError;
 use crate::front::reply::Reply;
-use crate::front::skills::{InMemorySkill, SkillPage, SkillSource};
+use crate::front::skills::{InMemorySkill, SkillFuture, SkillPage, SkillSource};
 use crate::front::wakers::SendFuture;
 use crate::peer::Principal;
 use crate::peer::server::resource_not_found;
@@ -15,7 +16,7 @@ use crate::prelude::*;
 use crate::rpc::{ErrorObject, code};
 use crate::schema::skills::{
     GetSkillParams, GetSkillResult, ListSkillsParams, ListSkillsResult, ReadDirectoryParams,
-    ReadDirectoryResult, contents, directories_within,
+    ReadDirectoryResult, Skill, SkillFiles, contents, directories_within,
 };
 use crate::schema::{List, ReadResourceParams, ReadResourceResult, Resource, Revision, ServerCapability};
 
@@ -272,4 +273,77 @@ fn directory_page(children: Vec<Resource>, cursor: Option<&str>, most: usize) ->
     let next = rest.get(most).and(rest.get(most.saturating_sub(1))).map(|last| last.uri.clone());
     rest.truncate(most);
     Reply::result(ReadDirectoryResult { next_cursor: next, ..ReadDirectoryResult::new(List::from(rest)) })
+}
+
+/// A source of skills under a prefix.
+pub(super) struct MountedSkills {
+    source: Arc<dyn SkillSource>,
+    prefix: Prefix,
+    root: String,
+}
+
+impl MountedSkills {
+    /// The source as it is in another router.
+    pub(super) fn of(source: &Arc<dyn SkillSource>, prefix: &Prefix) -> Arc<dyn SkillSource> {
+        if prefix.as_str().is_none() {
+            return source.clone();
+        }
+        let root = prefix.uri(source.root());
+        Arc::new(Self { source: source.clone(), prefix: prefix.clone(), root })
+    }
+
+    fn rename(&self, skill: &mut Skill) {
+        skill.uri = self.prefix.uri(&skill.uri);
+        if let SkillFiles::Listed(files) = &mut skill.resources {
+            files.iter_mut().for_each(|file| file.uri = self.prefix.uri(&file.uri));
+        }
+    }
+}
+
+impl SkillSource for MountedSkills {
+    fn root(&self) -> &str {
+        &self.root
+    }
+
+    fn list<'a>(
+        &'a self,
+        principal: Option<&'a Principal>,
+        mut page: SkillPage,
+    ) -> SkillFuture<'a, SkillPage> {
+        Box::pin(async move {
+            let others = page.skills.len();
+            page.after = page.after.map(|uri| self.prefix.registered_uri(&uri));
+            let mut page = self.source.list(principal, page).await?;
+            page.skills.iter_mut().skip(others).for_each(|skill| self.rename(skill));
+            Ok(page)
+        })
+    }
+
+    fn skill<'a>(&'a self, principal: Option<&'a Principal>, uri: &'a str) -> SkillFuture<'a, Option<Skill>> {
+        Box::pin(async move {
+            let mut found = self.source.skill(principal, &self.prefix.registered_uri(uri)).await?;
+            found.iter_mut().for_each(|skill| self.rename(skill));
+            Ok(found)
+        })
+    }
+
+    fn read<'a>(
+        &'a self,
+        principal: Option<&'a Principal>,
+        uri: &'a str,
+    ) -> SkillFuture<'a, Option<Vec<u8>>> {
+        Box::pin(async move { self.source.read(principal, &self.prefix.registered_uri(uri)).await })
+    }
+
+    fn directory<'a>(
+        &'a self,
+        principal: Option<&'a Principal>,
+        uri: &'a str,
+    ) -> SkillFuture<'a, Option<Vec<Resource>>> {
+        Box::pin(async move {
+            let mut children = self.source.directory(principal, &self.prefix.registered_uri(uri)).await?;
+            children.iter_mut().flatten().for_each(|child| child.uri = self.prefix.uri(&child.uri));
+            Ok(children)
+        })
+    }
 }
