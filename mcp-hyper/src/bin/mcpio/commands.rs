@@ -1,12 +1,16 @@
-//! Commands for one server: `mcpio info`, `tools`, `call`, `prompts`, `prompt`, `resources`, `read`, `skills` and `watch`.
+//! Commands for one server: `mcpio info`, `tools`, `call`, `prompts`, `prompt`, `resources`, `read`, `skills` and `watch`; `mcpio login`, `logout` and
+//! `whoami`.
 
 use std::future;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use mcp_hyper::ClientOptions;
+use mcp_hyper::auth::{AuthDriver, AuthHandle, Authorization};
 use mcp_proto::front::WatchUpdate;
 use mcp_proto::host::tools::ItemKind;
 use mcp_proto::peer::client::{Change, ChangeEvidence, ServerInfo, WatchFilter};
+use mcp_proto::redact::url_without_secrets;
 use mcp_proto::schema::{
     CallToolResult, Discover, DiscoverParams, Era, ListResourceTemplatesResult, ListToolsResult, Prompt,
     PromptReference, Reference, Resource, ResourceReference, ResourceTemplate, ServerCapabilities, Tool,
@@ -17,11 +21,11 @@ use smol::future::or;
 use smol::stream::{Stream, StreamExt as _};
 
 use crate::connect::Connection;
-use crate::error::{CommandError, Result};
-use crate::options::ServerCommand;
+use crate::error::{self, CommandError, Result};
+use crate::options::{CommonOptions, LoginOptions, ServerCommand};
 use crate::show::{self, Table};
 use crate::terminal::{GOOD, QUIET, Screen, Text, styled, styled_block};
-use crate::{arguments, skills};
+use crate::{arguments, connect, login, skills};
 
 /// Runs a command for the server of this connection, with its words but for the name of the server.
 pub(crate) async fn run(
@@ -428,6 +432,66 @@ fn as_json(update: &WatchUpdate) -> Value {
         WatchUpdate::Missed { count } => json!({ "update": "missed", "count": count }),
         _ => json!({ "update": "other" }),
     }
+}
+
+// `mcpio login`, `mcpio logout` and `mcpio whoami`.
+
+/// Logs in: opens the authorization page in a browser and waits for the user.
+pub(crate) async fn log_in(
+    url: &str,
+    chosen: &LoginOptions,
+    common: &CommonOptions,
+    screen: &mut Screen,
+) -> Result {
+    let (authorization, cell) = login::on_page(chosen, common)?;
+    let options = connect::options(url, common)?.authorization(authorization);
+    let (client, driver) = options.connect(url).map_err(CommandError::usage)?;
+    let handle = driver.auth();
+    if let Some(handle) = &handle {
+        cell.get_or_init(|| handle.clone());
+    }
+    let logging_in = async {
+        client.ready().await?;
+        let Some(handle) = handle else { return Ok(None) };
+        handle.ensure_token().await.map_err(CommandError::server)
+    };
+    let status = error::run_until_signal(logging_in, client.close(), driver, None).await;
+    login::print_status(&url_without_secrets(url), status?.as_ref(), screen)
+}
+
+/// Revokes the tokens and deletes them from the store.
+pub(crate) async fn log_out(url: &str, common: &CommonOptions, screen: &mut Screen) -> Result {
+    let (handle, driver) = token_handle(url, common)?;
+    driver.run_until(handle.logout()).await.map_err(CommandError::server)?;
+    screen.line(styled(GOOD, "Logged out").and(" ").and(styled(QUIET, url_without_secrets(url))))?;
+    Ok(())
+}
+
+/// Prints the stored token's properties.
+pub(crate) async fn whoami(url: &str, common: &CommonOptions, screen: &mut Screen) -> Result {
+    let (handle, driver) = token_handle(url, common)?;
+    let token = driver.run_until(handle.token_status()).await;
+    let Some(status) = token.ok().or_else(|| handle.status()) else {
+        let failure = CommandError::server(format_args!("not logged in at {}", url_without_secrets(url)));
+        return Err(failure.with_kind("unauthorized").with_login_hint(url));
+    };
+    let json = json!({
+        "issuer": status.issuer,
+        "clientId": status.client_id,
+        "scope": status.scopes.as_ref().map(ToString::to_string),
+        "expires": status.expires.map(|end| end.since_epoch().as_secs()),
+        "renewable": status.has_refresh,
+        "tokenType": login::token_kind(&status),
+        "resource": status.resource,
+    });
+    show::result(screen, &json, |screen| show::facts(screen, &login::token_facts(&status)))
+}
+
+fn token_handle(url: &str, common: &CommonOptions) -> Result<(AuthHandle, AuthDriver)> {
+    let authorization = Authorization::new(login::config(common, login::UNUSED_REDIRECT.to_owned())?)
+        .store(login::store(common)?);
+    let options: ClientOptions = connect::options(url, common)?.authorization(authorization);
+    options.authorize(url).map_err(CommandError::usage)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `mcpio login`, `mcpio logout` and `mcpio whoami`.
+//! Logins: the authorization of a command, by stored tokens or on a page, and the token store.
 
 use std::borrow::Cow;
 use std::env;
@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use mcp_hyper::ClientOptions;
-use mcp_hyper::auth::{AuthDriver, AuthHandle, Authorization, FileStore, LoopbackRedirects, TokenStore as _};
+use mcp_hyper::auth::{AuthHandle, Authorization, FileStore, LoopbackRedirects, TokenStore as _};
 use mcp_proto::HumanDuration;
 use mcp_proto::adapter::{Clock as _, SystemClock};
 use mcp_proto::auth::client::{
@@ -16,37 +15,12 @@ use mcp_proto::auth::client::{
 };
 use mcp_proto::auth::{PrivateNetworks, Scopes, Secret, TokenKind, canonical_resource};
 use mcp_proto::host::config::ResolvedHttp;
-use mcp_proto::redact::url_without_secrets;
-use serde_json::json;
 
-use crate::error::{self, CommandError, Result};
+use crate::error::{CommandError, Result};
 use crate::options::{CommonOptions, LoginOptions};
 use crate::server_requests::{TerminalPrompt, is_person_present};
+use crate::show;
 use crate::terminal::{GOOD, NAME, QUIET, Screen, Text, styled};
-use crate::{connect, show};
-
-/// Logs in: opens the authorization page in a browser and waits for the user.
-pub(crate) async fn login(
-    url: &str,
-    login: &LoginOptions,
-    common: &CommonOptions,
-    screen: &mut Screen,
-) -> Result {
-    let (authorization, cell) = on_page(login, common)?;
-    let options = connect::options(url, common)?.authorization(authorization);
-    let (client, driver) = options.connect(url).map_err(CommandError::usage)?;
-    let handle = driver.auth();
-    if let Some(handle) = &handle {
-        cell.get_or_init(|| handle.clone());
-    }
-    let logging_in = async {
-        client.ready().await?;
-        let Some(handle) = handle else { return Ok(None) };
-        handle.ensure_token().await.map_err(CommandError::server)
-    };
-    let status = error::run_until_signal(logging_in, client.close(), driver, None).await;
-    print_status(&url_without_secrets(url), status?.as_ref(), screen)
-}
 
 /// Authorization that opens the page of a login in a browser, or only prints it. It needs the driver's handle, once there
 /// is one, for a redirect that the user pastes.
@@ -78,7 +52,7 @@ pub(crate) fn print_status(server: &str, status: Option<&TokenStatus>, screen: &
     match status {
         Some(status) => {
             screen.line(styled(GOOD, "Logged in").and(" ").and(styled(QUIET, server)))?;
-            show::facts(screen, &facts(status))?;
+            show::facts(screen, &token_facts(status))?;
         }
         None => {
             screen.line(format!("{server} does not require authorization: there is no need to log in."))?;
@@ -87,35 +61,7 @@ pub(crate) fn print_status(server: &str, status: Option<&TokenStatus>, screen: &
     Ok(())
 }
 
-/// Revokes the tokens and deletes them from the store.
-pub(crate) async fn logout(url: &str, common: &CommonOptions, screen: &mut Screen) -> Result {
-    let (handle, driver) = tokens(url, common)?;
-    driver.run_until(handle.logout()).await.map_err(CommandError::server)?;
-    screen.line(styled(GOOD, "Logged out").and(" ").and(styled(QUIET, url_without_secrets(url))))?;
-    Ok(())
-}
-
-/// Prints the stored token's properties.
-pub(crate) async fn whoami(url: &str, common: &CommonOptions, screen: &mut Screen) -> Result {
-    let (handle, driver) = tokens(url, common)?;
-    let token = driver.run_until(handle.token_status()).await;
-    let Some(status) = token.ok().or_else(|| handle.status()) else {
-        let failure = CommandError::server(format_args!("not logged in at {}", url_without_secrets(url)));
-        return Err(failure.with_kind("unauthorized").with_login_hint(url));
-    };
-    let json = json!({
-        "issuer": status.issuer,
-        "clientId": status.client_id,
-        "scope": status.scopes.as_ref().map(ToString::to_string),
-        "expires": status.expires.map(|end| end.since_epoch().as_secs()),
-        "renewable": status.has_refresh,
-        "tokenType": kind(&status),
-        "resource": status.resource,
-    });
-    show::result(screen, &json, |screen| show::facts(screen, &facts(&status)))
-}
-
-fn facts(status: &TokenStatus) -> Vec<(&'static str, String)> {
+pub(crate) fn token_facts(status: &TokenStatus) -> Vec<(&'static str, String)> {
     let mut facts = vec![("issuer", status.issuer.clone()), ("client", status.client_id.clone())];
     facts.extend(status.scopes.as_ref().map(|scopes| ("scope", scopes.to_string())));
     let now = SystemClock::new().unix_time().since_epoch();
@@ -126,21 +72,15 @@ fn facts(status: &TokenStatus) -> Vec<(&'static str, String)> {
     };
     let renewable = if status.has_refresh { ", and is renewed automatically" } else { "" };
     facts.push(("ends", format!("{ends}{renewable}")));
-    facts.push(("token", kind(status).to_owned()));
+    facts.push(("token", token_kind(status).to_owned()));
     facts
 }
 
-fn kind(status: &TokenStatus) -> &'static str {
+pub(crate) fn token_kind(status: &TokenStatus) -> &'static str {
     match status.kind {
         TokenKind::Dpop => "DPoP",
         _ => "Bearer",
     }
-}
-
-fn tokens(url: &str, common: &CommonOptions) -> Result<(AuthHandle, AuthDriver)> {
-    let authorization = Authorization::new(config(common, UNUSED_REDIRECT.to_owned())?).store(store(common)?);
-    let options: ClientOptions = connect::options(url, common)?.authorization(authorization);
-    options.authorize(url).map_err(CommandError::usage)
 }
 
 fn print_event(event: &Event, browser: bool, finish: Finish) {

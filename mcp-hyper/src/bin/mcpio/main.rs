@@ -105,9 +105,9 @@ async fn run(command: Command, common: &CommonOptions, screen: &mut Screen) -> R
         Command::Login { server, login, config } if config.is_used() || !is_url(server.as_ref()) => {
             many::login(&config, common, &server, &login, screen).await
         }
-        Command::Login { server, login, .. } => login::login(&server, &login, common, screen).await,
-        Command::Logout { url } => login::logout(&url, common, screen).await,
-        Command::Whoami { url } => login::whoami(&url, common, screen).await,
+        Command::Login { server, login, .. } => commands::log_in(&server, &login, common, screen).await,
+        Command::Logout { url } => commands::log_out(&url, common, screen).await,
+        Command::Whoami { url } => commands::whoami(&url, common, screen).await,
         Command::Tools { typescript: true, server, .. } => {
             many::call::typescript(&server.config, common, screen).await
         }
