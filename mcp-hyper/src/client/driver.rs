@@ -8,9 +8,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use mcp_proto::Instant;
-use mcp_proto::adapter::{self, ClientTransport, Clock, Repoll};
+use mcp_proto::adapter::{self, Clock, Repoll};
 use mcp_proto::front::{Client, ClientHandlers, Error, HandlerMode, SendHandlers};
-use mcp_proto::peer::client::CloseReason;
 use mcp_proto::transport::http::client::{Action, AuthorizationRequired, HttpClient, HttpRequest};
 use mcp_proto::transport::http::{ExchangeEnd, ExchangeId};
 
@@ -24,6 +23,7 @@ use super::credentials::{Authorizer, ExchangeAction};
 use super::transport::{Transport, TransportEvent};
 #[cfg(feature = "websocket")]
 use super::websocket::WebSocketLoop;
+use super::{NO_AUTHORIZATION, ROUNDS, TURN, poll_end, start};
 
 /// The future that drives a client: its messages, timers and [handlers](mcp_proto::front::ClientHandlers).
 ///
@@ -323,49 +323,4 @@ impl<H: HandlerMode, R: Runtime> ClientLoop<H, R> {
             }
         })
     }
-}
-
-// What the loops of a client over HTTP and over WebSocket share.
-
-/// Maximum rounds of the driver before it lets other tasks run.
-pub(super) const ROUNDS: usize = 4;
-
-/// Maximum batches of events that the driver handles in each round.
-pub(super) const TURN: usize = 32;
-
-/// Error of an exchange that the server refused, in a client without authorization. Users of applications read it, which
-/// have their own ways to log in.
-pub(super) const NO_AUTHORIZATION: &str = "no login configured";
-
-/// Starts the machine and the handle of a client.
-pub(super) fn start<M: ClientTransport + Send + 'static, H: HandlerMode>(
-    machine: M,
-    handlers: ClientHandlers<H>,
-    authorizer: Option<&mut Authorizer>,
-    clock: &Arc<RuntimeClock>,
-) -> (Client, adapter::ClientDriver<M, H>) {
-    let (client, mut front) = adapter::client(machine, clock.clone(), handlers);
-    let timers = clock.clone();
-    front.set_handle_timer(move |time| {
-        let timers = timers.clone();
-        Box::pin(async move { timers.sleep_in_handle(time).await })
-    });
-    if let Some(authorizer) = authorizer {
-        authorizer.link_cache(front.cache_context_ender());
-    }
-    (client, front)
-}
-
-/// Ready once the client is closed, and nothing is in progress that must finish first.
-pub(super) fn poll_end<M: ClientTransport + Send + 'static, H: HandlerMode>(
-    front: &mut adapter::ClientDriver<M, H>,
-    authorizer: Option<&Authorizer>,
-) -> Poll<Result<(), Error>> {
-    let closed = front.closed().filter(|_| !authorizer.is_some_and(Authorizer::is_finishing));
-    let Some(closed) = closed else { return Poll::Pending };
-    front.handle_link_down();
-    Poll::Ready(match closed {
-        CloseReason::Done => Ok(()),
-        closed => Err(Error::Closed(closed)),
-    })
 }

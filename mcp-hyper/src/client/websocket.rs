@@ -29,10 +29,10 @@ use mcp_proto::{Instant, Limits};
 
 use super::connection::Connector;
 use super::credentials::{Authorizer, ExchangeAction};
-use super::driver::{self, NO_AUTHORIZATION, ROUNDS, TURN};
 use super::headers::{WireEvent, mark_secrets};
 use super::target::{Origin, Scheme, Target};
 use super::transport::Transport;
+use super::{NO_AUTHORIZATION, ROUNDS, TURN};
 use crate::io::{BufferedBody, Headers, HyperIo};
 use crate::runtime::{Runtime, Stream};
 use crate::time::{Alarm, RuntimeClock};
@@ -101,7 +101,7 @@ pub(super) fn start<H: HandlerMode, R: Runtime>(
         config.era_policy = EraPolicy::LegacyOnly;
     }
     let limits = config.limits;
-    let (client, front) = driver::start(ChannelClient::new(config), handlers, authorizer.as_mut(), &clock);
+    let (client, front) = super::start(ChannelClient::new(config), handlers, authorizer.as_mut(), &clock);
     let run = WebSocketLoop {
         front,
         transport,
@@ -133,7 +133,7 @@ impl<H: HandlerMode, R: Runtime> WebSocketLoop<H, R> {
                 continue;
             }
             if matches!(self.link, Link::Closed)
-                && let Poll::Ready(ended) = driver::poll_end(&mut self.front, self.authorizer.as_ref())
+                && let Poll::Ready(ended) = super::poll_end(&mut self.front, self.authorizer.as_ref())
             {
                 return Poll::Ready(ended);
             }
