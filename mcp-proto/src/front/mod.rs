@@ -69,13 +69,15 @@
 //!
 //! # Modules and their order
 //!
-//! Each builds on those above it. Outside of `http`, no files import each other in a circle.
+//! Each builds on those above it. Only `request` and `layered_call` import each other, and `mode` and `layer`: a request may
+//! pass through layers, which send it, and the mode of handlers has the type of their layers.
 //!
 //! - what both roles share: `error`, `handler_error`, `clock`, `params`, `wakers`, `events`, `notification`,
 //!   `request_slots`, `shared`
 //! - the records of `tasks`, in their stores and while their handlers run
 //! - `handler`: the connection of a server, and what handlers take, request of the client and return
-//! - `reply`, `trace`, `request`, `mode`, `running_handlers`, `spawned_handler`: type-erased answers and handlers
+//! - `reply`, `trace`, `request`, `layered_call`, `mode`, `running_handlers`, `spawned_handler`: type-erased answers,
+//!   requests and handlers
 //! - `layer`: code of others around requests and messages
 //! - the registry of `tasks`, and their methods
 //! - `router`: the dispatch of requests to handlers; live routers
@@ -112,6 +114,8 @@ mod error;
 mod events;
 mod handler_error;
 pub mod layer;
+#[cfg(feature = "client")]
+mod layered_call;
 mod limiter;
 mod mode;
 mod notification;

@@ -11,18 +11,23 @@ use core::time::Duration;
 
 use super::Error;
 #[cfg(feature = "client")]
-use super::layer::{LayeredCall, Reply};
-use super::request_slots::{DriverTimer, FollowQueue, RequestLink};
+use super::layered_call::{DraftCall, LayeredCall};
+use super::request_slots::{FollowQueue, RequestTable};
 use super::trace::{RequestSpan, SpanEnd};
+#[cfg(feature = "client")]
+use super::{Clock, reply::Reply, wakers::SendFuture};
 use crate::peer::{
     CacheMode, DecodeError, InputMode, Outcome, OutgoingRequest, ProgressOption, RequestId, RequestOptions,
 };
 use crate::prelude::*;
+use crate::schema::{CallToolParams, LoggingLevel, Meta, Method, ProgressParams, Revision, TraceContext};
 #[cfg(feature = "client")]
-use crate::rpc::Raw;
-#[cfg(feature = "client")]
-use crate::schema::ListTools;
-use crate::schema::{CallToolParams, LoggingLevel, Meta, Method, ProgressParams, TraceContext};
+use crate::{
+    peer::RequestError,
+    peer::client::{ServerInfo, TaskCommand},
+    rpc::{Raw, Text},
+    schema::ListTools,
+};
 
 /// A request that is sent when it is first polled, and cancelled on the wire when it is dropped before its answer.
 ///
@@ -298,11 +303,9 @@ impl<M: Method> Call<M> {
     /// Sends a draft, or passes it to the layers of the client.
     fn start(draft: Draft<M>, follow: FollowQueue) -> Result<Self, Error> {
         #[cfg(feature = "client")]
-        if !draft.skips_layers
-            && let Some(layers) = draft.link.layers()
-        {
-            let (layers, link) = (layers.clone(), draft.link.clone());
-            let layered = LayeredCall::new(layers, draft, follow)?;
+        if !draft.skips_layers && draft.link.has_layers() {
+            let link = draft.link.clone();
+            let layered = LayeredCall::new(draft, follow)?;
             // Its timer and its tool are those of the request that the layers send.
             let mut call = Self::new(link, RequestId::UNSENT, None, None);
             call.layered = Some(layered);
@@ -548,3 +551,67 @@ impl<M: Method> Drop for Call<M> {
 }
 
 debug_fields! { [M: Method] Call<M> { method = M::NAME, id } }
+
+/// The future of a wait whose driver is not polled. It returns whether the wait has reached its limit.
+pub(crate) type DriverTimer = Pin<Box<dyn Future<Output = bool> + Send>>;
+
+/// A connection as the futures of requests see it.
+pub(crate) trait RequestLink: Send + Sync {
+    fn send(&self, request: OutgoingRequest<'_>, follow: FollowQueue) -> Result<RequestId, Error>;
+
+    /// Sends a request about a task of the peer. Only servers have tasks that clients follow.
+    #[cfg(feature = "client")]
+    fn task(&self, id: &str, command: TaskCommand, options: RequestOptions) -> Result<RequestId, Error> {
+        let _ = (id, command, options);
+        Err(Error::NotSent(RequestError::NotReady))
+    }
+
+    fn table(&self) -> &dyn RequestTable;
+
+    /// The timer of a call that is made before the connection's driver has been polled.
+    fn driver_timer(&self) -> Option<DriverTimer> {
+        None
+    }
+
+    /// The error of a request that ended with this outcome.
+    fn error(&self, outcome: Outcome) -> Error {
+        outcome.into()
+    }
+
+    /// Gives up a request whose future was dropped: cancels it unless it has ended.
+    fn abandon(&self, request: RequestId, reason: Option<&str>);
+
+    /// Learns output schemas from a list of tools, and checks the structured result of `tool`, if results are checked.
+    fn check_output(&self, tool: Option<&str>, result: &dyn Any) -> Result<(), Error> {
+        let _ = (tool, result);
+        Ok(())
+    }
+
+    /// Whether layers stand around the calls of this side.
+    #[cfg(feature = "client")]
+    fn has_layers(&self) -> bool {
+        false
+    }
+
+    /// Passes a call through the layers of this side, the innermost of which sends it.
+    #[cfg(feature = "client")]
+    fn pass_layers(self: Arc<Self>, method: Text, call: Box<dyn DraftCall>) -> SendFuture<Reply> {
+        let _ = method;
+        call.send(None)
+    }
+
+    /// The clock of the connection.
+    #[cfg(feature = "client")]
+    fn clock(&self) -> &Arc<dyn Clock>;
+
+    /// The server of a client, once it is known.
+    #[cfg(feature = "client")]
+    fn server(&self) -> Option<Arc<ServerInfo>> {
+        None
+    }
+
+    /// The revision in use, once it is known.
+    fn revision(&self) -> Option<Revision> {
+        None
+    }
+}

@@ -1,27 +1,16 @@
 //! The slots of sent requests whose outcome a future awaits.
 
-#[cfg(feature = "client")]
-use alloc::sync::Arc;
-use core::any::Any;
-use core::future::Future;
-use core::pin::Pin;
 use core::task::{Poll, Waker};
 
 #[cfg(feature = "client")]
 use super::events::MAX_ITEMS;
 use super::events::{MAX_BYTES, Queue, QueuedItem};
+use super::notification::Notification;
 use super::wakers::Wakers;
-#[cfg(feature = "client")]
-use super::{Clock, layer::Layers};
-use super::{Error, Notification};
 use crate::inline_map::InlineMap;
-#[cfg(feature = "client")]
-use crate::peer::client::{ServerInfo, TaskCommand};
-use crate::peer::{LostReason, Outcome, OutgoingRequest, RequestId};
-#[cfg(feature = "client")]
-use crate::peer::{RequestError, RequestOptions};
+use crate::peer::{LostReason, Outcome, RequestId};
 use crate::prelude::*;
-use crate::schema::{ProgressParams, Revision};
+use crate::schema::ProgressParams;
 
 /// The maximum number of progress notifications queued for one call. Each supersedes those before it, so the oldest are
 /// dropped first.
@@ -206,61 +195,4 @@ pub(crate) trait RequestTable {
     fn missed_progress(&self, request: RequestId) -> u64;
 
     fn poll_outcome(&self, request: RequestId, waker: Waker) -> Poll<Outcome>;
-}
-
-/// The future of a wait whose driver is not polled. It returns whether the wait has reached its limit.
-pub(crate) type DriverTimer = Pin<Box<dyn Future<Output = bool> + Send>>;
-
-/// A connection as the futures of requests see it.
-pub(crate) trait RequestLink: Send + Sync {
-    fn send(&self, request: OutgoingRequest<'_>, follow: FollowQueue) -> Result<RequestId, Error>;
-
-    /// Sends a request about a task of the peer. Only servers have tasks that clients follow.
-    #[cfg(feature = "client")]
-    fn task(&self, id: &str, command: TaskCommand, options: RequestOptions) -> Result<RequestId, Error> {
-        let _ = (id, command, options);
-        Err(Error::NotSent(RequestError::NotReady))
-    }
-
-    fn table(&self) -> &dyn RequestTable;
-
-    /// The timer of a call that is made before the connection's driver has been polled.
-    fn driver_timer(&self) -> Option<DriverTimer> {
-        None
-    }
-
-    /// The error of a request that ended with this outcome.
-    fn error(&self, outcome: Outcome) -> Error {
-        outcome.into()
-    }
-
-    /// Gives up a request whose future was dropped: cancels it unless it has ended.
-    fn abandon(&self, request: RequestId, reason: Option<&str>);
-
-    /// Learns output schemas from a list of tools, and checks the structured result of `tool`, if results are checked.
-    fn check_output(&self, tool: Option<&str>, result: &dyn Any) -> Result<(), Error> {
-        let _ = (tool, result);
-        Ok(())
-    }
-
-    /// The layers around the calls of this side, if there are any.
-    #[cfg(feature = "client")]
-    fn layers(&self) -> Option<&Layers> {
-        None
-    }
-
-    /// The clock of the connection.
-    #[cfg(feature = "client")]
-    fn clock(&self) -> &Arc<dyn Clock>;
-
-    /// The server of a client, once it is known.
-    #[cfg(feature = "client")]
-    fn server(&self) -> Option<Arc<ServerInfo>> {
-        None
-    }
-
-    /// The revision in use, once it is known.
-    fn revision(&self) -> Option<Revision> {
-        None
-    }
 }

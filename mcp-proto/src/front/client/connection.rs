@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use super::watch::{WatchQueues, WatchUpdate};
 use crate::front::events::ListenerEvent;
-use crate::front::request_slots::DriverTimer;
+use crate::front::request::DriverTimer;
 use crate::front::shared::{ConnectionState, Core, LayeredCore, Shared};
 use crate::front::wakers::Wakers;
 use crate::front::{Error, Notification};

@@ -24,15 +24,19 @@ use crate::peer::client::{
     CacheContext, ClientCommands, CloseReason, ConnectProgress, KnownEra, ServerInfo, State, TaskCommand,
 };
 use crate::peer::{Leniency, LostReason, Outcome, OutgoingRequest, RequestError, RequestId, RequestOptions};
+use crate::prelude::*;
+use crate::rpc::Text;
 use crate::schema::{Method, Notification as Notifies, Revision};
 
 use self::connection::{ClientCore, Connection, FirstPoll};
 use super::error::Error;
 use super::events::{Events, QueuedItem};
-use super::layer::Layers;
-use super::request::Request;
-use super::request_slots::{DriverTimer, FollowQueue, RequestLink, RequestTable};
-use super::wakers::{WaitingTask, wait_until};
+use super::layer::{LayerRequest, Layers, Next};
+use super::layered_call::DraftCall;
+use super::reply::Reply;
+use super::request::{DriverTimer, Request, RequestLink};
+use super::request_slots::{FollowQueue, RequestTable};
+use super::wakers::{SendFuture, WaitingTask, wait_until};
 use super::{Clock, Notification};
 pub use calls::call_once;
 pub use connection::Event;
@@ -311,8 +315,13 @@ impl RequestLink for ClientInner {
         self.learn_or_check(tool, result)
     }
 
-    fn layers(&self) -> Option<&Layers> {
-        (!self.layers.is_empty()).then_some(&self.layers)
+    fn has_layers(&self) -> bool {
+        !self.layers.is_empty()
+    }
+
+    fn pass_layers(self: Arc<Self>, method: Text, call: Box<dyn DraftCall>) -> SendFuture<Reply> {
+        let layers = self.layers.clone();
+        Next::call(layers).run(LayerRequest::of_application(method, call, self))
     }
 
     fn clock(&self) -> &Arc<dyn Clock> {

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use super::{Client, ClientInner};
 use crate::front::Error;
-use crate::front::request_slots::RequestLink as _;
+use crate::front::request::RequestLink as _;
 use crate::front::wakers::lock;
 use crate::prelude::*;
 use crate::schema::{CallToolResult, Era, ListToolsResult};

@@ -8,15 +8,15 @@ use core::time::Duration;
 use super::Client;
 use crate::front::clock::{iso_8601, millis};
 use crate::front::error::Error;
-use crate::front::layer::{LayerRequest, LayeredCall, Next};
-use crate::front::params::decode_params;
+use crate::front::layered_call::{DraftCall, LayeredCall};
+use crate::front::params::{decode_as, decode_params};
 use crate::front::reply::Reply;
-use crate::front::request::{Call, CalledTool, Request};
-use crate::front::request_slots::{FollowQueue, RequestLink};
+use crate::front::request::{Call, CalledTool, Request, RequestLink};
+use crate::front::request_slots::FollowQueue;
 use crate::front::wakers::SendFuture;
 use crate::peer::client::TaskCommand;
 use crate::peer::task::with_related_task;
-use crate::peer::{InboundId, InvalidAnswerError, Outcome, RequestOptions, TaskMode, TaskReport};
+use crate::peer::{AnyParams, InboundId, InvalidAnswerError, Outcome, RequestOptions, TaskMode, TaskReport};
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, code, decode_member, read_members};
 use crate::schema::tasks::legacy::{
@@ -174,28 +174,55 @@ impl TaskHandle {
 
     /// Sends a command within the layers of the client, and waits for their reply; `None` if there are none.
     async fn layered(&self, command: TaskCommand) -> Option<Reply> {
-        let layers = self.link.layers().filter(|_| !self.skips_layers)?.clone();
-        let method = if command == TaskCommand::Cancel { CancelTask::NAME } else { GetTask::NAME };
-        let request = LayerRequest::of_task(method, &self.id, self.link.clone());
-        let handle = self.clone();
-        let send = move |request: LayerRequest| -> SendFuture<Reply> {
-            match handle.send_request(command, &request) {
-                Ok(mut call) => Box::pin(poll_fn(move |cx| call.poll_reply(cx))),
-                Err(reply) => Box::pin(ready(reply)),
-            }
-        };
-        let mut call = LayeredCall::of_task(Next::client(layers, Box::new(send)), request);
+        if self.skips_layers || !self.link.has_layers() {
+            return None;
+        }
+        let params = AnyParams::to_raw(&TaskIdParams::new(&self.id)).ok();
+        let call = Box::new(TaskCall { handle: self.clone(), command, params });
+        let mut call = LayeredCall::of_task(self.link.clone(), method_of(command), call);
         Some(poll_fn(|cx| call.poll_reply(cx)).await)
     }
 
-    /// Sends a command as the layers leave it.
-    fn send_request(&self, command: TaskCommand, request: &LayerRequest) -> Result<Call<CallTool>, Reply> {
-        let TaskIdParams { task_id, meta, .. } = request.decode()?;
+    /// Sends a command, with these parameters if layers changed them.
+    fn send_changed(
+        &self,
+        command: TaskCommand,
+        changed: Option<Option<Raw>>,
+    ) -> Result<Call<CallTool>, Reply> {
+        let TaskIdParams { task_id, meta, .. } = match changed {
+            Some(params) => decode_as(method_of(command), params)?,
+            None => TaskIdParams::new(&self.id),
+        };
         let options = RequestOptions { meta, ..RequestOptions::default() };
         let id = self.link.task(&task_id, command, options).map_err(Reply::failed)?;
         // Only the result of a task is one of its tool.
         let tool = self.called_tool.clone().filter(|_| command == TaskCommand::Follow);
         Ok(Call::from_id(self.link.clone(), id, tool))
+    }
+}
+
+/// The method of a command, as layers see it.
+fn method_of(command: TaskCommand) -> &'static str {
+    if command == TaskCommand::Cancel { CancelTask::NAME } else { GetTask::NAME }
+}
+
+/// A command that its layers have not sent yet.
+struct TaskCall {
+    handle: TaskHandle,
+    command: TaskCommand,
+    params: Option<Raw>,
+}
+
+impl DraftCall for TaskCall {
+    fn params(&self, _: Revision) -> Option<&Raw> {
+        self.params.as_ref()
+    }
+
+    fn send(self: Box<Self>, changed: Option<Option<Raw>>) -> SendFuture<Reply> {
+        match self.handle.send_changed(self.command, changed) {
+            Ok(mut call) => Box::pin(poll_fn(move |cx| call.poll_reply(cx))),
+            Err(reply) => Box::pin(ready(reply)),
+        }
     }
 }
 

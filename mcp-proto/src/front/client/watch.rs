@@ -10,7 +10,8 @@ use futures_core::Stream;
 use crate::front::Notification;
 use crate::front::error::Error;
 use crate::front::events::{MAX_BYTES, Queue, QueuedItem};
-use crate::front::request_slots::{FollowQueue, RequestLink};
+use crate::front::request::RequestLink;
+use crate::front::request_slots::FollowQueue;
 use crate::front::wakers::Wakers;
 use crate::inline_map::InlineMap;
 use crate::peer::client::{

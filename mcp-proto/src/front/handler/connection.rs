@@ -8,7 +8,6 @@ use core::time::Duration;
 use super::inbound_request::{Caller, NotificationContext, RequestState};
 use crate::front::clock::Entropy;
 use crate::front::events::ListenerEvent;
-use crate::front::request_slots::{FollowQueue, RequestLink, RequestTable};
 use crate::front::shared::{ConnectionState, Core, LayeredCore, Shared};
 use crate::front::wakers::{WaitPoint, Waiters, Wakers};
 use crate::front::{Error, Notification};
@@ -17,7 +16,7 @@ use crate::peer::Passage;
 use crate::peer::server::{
     Cancellation, CloseReason, Diagnostic, RequestContext, ServerCommands, ServerTransport,
 };
-use crate::peer::{InboundId, LostReason, OutgoingRequest, Principal, RequestId, server};
+use crate::peer::{InboundId, LostReason, Principal, server};
 use crate::prelude::*;
 use crate::quota::QuotaOwner;
 use crate::rpc::{Raw, Text};
@@ -222,14 +221,6 @@ impl Connection {
         self.signal().notify();
     }
 
-    /// The link for requests to the client, either on behalf of one of the client's requests or independent of them.
-    pub(in crate::front) fn request_link(
-        self: Arc<Self>,
-        on_behalf_of: Option<InboundId>,
-    ) -> Arc<ServerLink> {
-        Arc::new(ServerLink { connection: self, on_behalf_of })
-    }
-
     /// Reports the handler of a request if it kept the driver for long: in a poll that began at `begun`, or before it
     /// returned its future. Without a method it is that of the request. Returns the time.
     pub(in crate::front) fn report_if_blocked(
@@ -279,40 +270,6 @@ impl WaitPoint for RequestEnd<'_> {
 
     fn waiters<'s>(&self, active: &'s mut Self::State) -> Option<&'s mut Waiters> {
         active.get_mut(&self.request).map(|request| &mut request.waiters)
-    }
-}
-
-/// A connection as the requests to the client see it.
-#[derive(Debug)]
-pub(in crate::front) struct ServerLink {
-    pub(in crate::front) connection: Arc<Connection>,
-    pub(in crate::front) on_behalf_of: Option<InboundId>,
-}
-
-impl RequestLink for ServerLink {
-    fn send(&self, request: OutgoingRequest<'_>, follow: FollowQueue) -> Result<RequestId, Error> {
-        self.connection.command(|core, machine, now, _| {
-            core.check_open()?;
-            let request = machine.at(now).send(self.on_behalf_of, request)?;
-            core.common.slots.open(request, follow);
-            Ok(request)
-        })
-    }
-
-    fn table(&self) -> &dyn RequestTable {
-        &self.connection
-    }
-
-    #[cfg(feature = "client")]
-    fn clock(&self) -> &Arc<dyn crate::front::Clock> {
-        self.connection.clock()
-    }
-
-    fn abandon(&self, request: RequestId, reason: Option<&str>) {
-        self.connection.command(|core, machine, now, wakers| {
-            core.common.slots.close(request, wakers);
-            machine.at(now).cancel(request, reason);
-        });
     }
 }
 

@@ -19,12 +19,15 @@ use super::connection::{Connection, InboundRequest, related_task_meta};
 use super::context::Context;
 use crate::front::handler_error::HandlerError;
 use crate::front::params::{custom_params, request_params};
-use crate::front::request_slots::RequestLink;
+use crate::front::request::RequestLink;
+use crate::front::request_slots::{FollowQueue, RequestTable};
 use crate::front::tasks::running::RunningTask;
 use crate::front::wakers::SendFuture;
 use crate::front::{Error, Request};
 use crate::peer::server::{check_content, check_page_url, required_capabilities};
-use crate::peer::{AnyParams, Outcome, RequestError, RequiredCapability};
+use crate::peer::{
+    AnyParams, InboundId, Outcome, OutgoingRequest, RequestError, RequestId, RequiredCapability,
+};
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{
@@ -496,4 +499,48 @@ async fn send<M: Method<Result: ResultFields>>(
 ) -> Result<Raw, Error> {
     let result = Request::<M>::new(link, Ok(params)).meta(related).await?;
     Raw::encode(&result).map_err(|error| Error::NotSent(RequestError::Encode(alloc::format!("{error}"))))
+}
+
+/// A connection as the requests to the client see it.
+#[derive(Debug)]
+pub(in crate::front) struct ServerLink {
+    pub(in crate::front) connection: Arc<Connection>,
+    pub(in crate::front) on_behalf_of: Option<InboundId>,
+}
+
+impl RequestLink for ServerLink {
+    fn send(&self, request: OutgoingRequest<'_>, follow: FollowQueue) -> Result<RequestId, Error> {
+        self.connection.command(|core, machine, now, _| {
+            core.check_open()?;
+            let request = machine.at(now).send(self.on_behalf_of, request)?;
+            core.common.slots.open(request, follow);
+            Ok(request)
+        })
+    }
+
+    fn table(&self) -> &dyn RequestTable {
+        &self.connection
+    }
+
+    #[cfg(feature = "client")]
+    fn clock(&self) -> &Arc<dyn crate::front::Clock> {
+        self.connection.clock()
+    }
+
+    fn abandon(&self, request: RequestId, reason: Option<&str>) {
+        self.connection.command(|core, machine, now, wakers| {
+            core.common.slots.close(request, wakers);
+            machine.at(now).cancel(request, reason);
+        });
+    }
+}
+
+impl Connection {
+    /// The link for requests to the client, either on behalf of one of the client's requests or independent of them.
+    pub(in crate::front) fn request_link(
+        self: Arc<Self>,
+        on_behalf_of: Option<InboundId>,
+    ) -> Arc<ServerLink> {
+        Arc::new(ServerLink { connection: self, on_behalf_of })
+    }
 }

@@ -30,8 +30,6 @@
 //! instead, such as those of the crate `tower`.
 
 mod audit;
-#[cfg(feature = "client")]
-mod call;
 mod message;
 mod message_layers;
 mod request;
@@ -49,8 +47,6 @@ use crate::prelude::*;
 
 pub use super::reply::Reply;
 pub use audit::{Audit, AuditOutcome, AuditRecord};
-#[cfg(feature = "client")]
-pub(super) use call::LayeredCall;
 pub use message::{LayerMessage, LayerMessageError, LayerMessageKind};
 pub(in crate::front) use message_layers::MessageLayers;
 #[cfg(feature = "server")]

@@ -5,10 +5,10 @@ use core::future::ready;
 #[cfg(feature = "client")]
 use std::sync::OnceLock;
 
-#[cfg(feature = "client")]
-use super::call::DraftCall;
 use super::{Layer as _, Layers, MessageDirection, Reply, Side};
 use crate::front::Clock;
+#[cfg(feature = "client")]
+use crate::front::layered_call::DraftCall;
 use crate::front::mode::{HandlerMode, SendHandlers};
 use crate::front::params::decode_as;
 use crate::peer::{AnyParams, Principal};
@@ -20,8 +20,8 @@ use crate::schema::{
 };
 #[cfg(feature = "client")]
 use crate::{
-    front::client::ClientContext, front::request_slots::RequestLink, front::wakers::SendFuture,
-    peer::client::ServerInfo, schema::tasks::TaskIdParams,
+    front::client::ClientContext, front::request::RequestLink, front::wakers::SendFuture,
+    peer::client::ServerInfo,
 };
 #[cfg(feature = "server")]
 use crate::{
@@ -94,16 +94,12 @@ impl LayerRequest {
 
     /// A request of this client's application.
     #[cfg(feature = "client")]
-    pub(super) fn of_application(method: Text, call: Box<dyn DraftCall>, link: Arc<dyn RequestLink>) -> Self {
+    pub(in crate::front) fn of_application(
+        method: Text,
+        call: Box<dyn DraftCall>,
+        link: Arc<dyn RequestLink>,
+    ) -> Self {
         Self::new(method, LayerParams::Draft(call), Origin::Application(link, OnceLock::new()))
-    }
-
-    /// A request of this client's application about a task.
-    #[cfg(feature = "client")]
-    pub(in crate::front) fn of_task(method: &'static str, task: &str, link: Arc<dyn RequestLink>) -> Self {
-        let params = AnyParams::to_raw(&TaskIdParams::new(task)).ok();
-        let origin = Origin::Application(link, OnceLock::new());
-        Self::new(Text::from_static(method), LayerParams::Raw(params), origin)
     }
 
     /// A server's request to this client.
@@ -446,7 +442,7 @@ impl<M: HandlerMode> Next<M> {
 
     /// Goes on to the call of a client's application.
     #[cfg(feature = "client")]
-    pub(super) fn call(layers: Layers<M>) -> Self {
+    pub(in crate::front) fn call(layers: Layers<M>) -> Self {
         Self { layers, position: 0, inside: Inside::Call }
     }
 

@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use super::clock::Entropy;
 use super::events::Events;
-use super::handler::connection::{ServerCore, ServerEvent, ServerLink};
+use super::handler::connection::{ServerCore, ServerEvent};
+use super::handler::server_requests::ServerLink;
 use super::params::{custom_params, log_params, request_params};
 use super::request::Request;
 use super::router::{ChangeListener, ServedRouter};

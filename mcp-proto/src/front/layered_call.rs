@@ -7,20 +7,20 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker, ready};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use super::{LayerRequest, Layers, Next, Reply};
-use crate::front::Error;
-use crate::front::handler_error::catch_panic;
-use crate::front::params::decode_as;
-use crate::front::request::{Call, CalledTool, Draft};
-use crate::front::request_slots::{FollowQueue, progress_bytes};
-use crate::front::wakers::{SendFuture, lock, update};
+use super::Error;
+use super::handler_error::catch_panic;
+use super::params::decode_as;
+use super::reply::Reply;
+use super::request::{Call, CalledTool, Draft, RequestLink};
+use super::request_slots::{FollowQueue, progress_bytes};
+use super::wakers::{SendFuture, lock, update};
 use crate::peer::{AnyParams as _, MetaEntries, RequestId};
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, Text, code};
 use crate::schema::{Meta, Method, ProgressParams, Revision};
 
 /// A call within layers: the future of its reply, and what the application follows beside it.
-pub(in crate::front) struct LayeredCall {
+pub(super) struct LayeredCall {
     future: Option<SendFuture<Reply>>,
     /// The reply, if it came while the application waited for something else.
     reply: Option<Box<Reply>>,
@@ -30,11 +30,7 @@ pub(in crate::front) struct LayeredCall {
 
 impl LayeredCall {
     /// Passes a draft through layers.
-    pub(in crate::front) fn new<M: Method>(
-        layers: Layers,
-        draft: Draft<M>,
-        follow: FollowQueue,
-    ) -> Result<Self, Error> {
+    pub(super) fn new<M: Method>(draft: Draft<M>, follow: FollowQueue) -> Result<Self, Error> {
         #[expect(clippy::question_mark, reason = "it would move the parameters")]
         if let Err(error) = draft.params {
             return Err(error);
@@ -48,17 +44,25 @@ impl LayeredCall {
         let mut inner = Box::new(InnerCall { step, raw: OnceLock::new(), sent: sent.clone() });
         // It is large, and is moved once so.
         *unlocked(&mut inner.step) = Step::Draft(draft);
-        let request = LayerRequest::of_application(method, inner, link);
-        Ok(Self::run(Next::call(layers), request, sent))
+        Ok(Self::pass(link, method, inner, sent))
     }
 
-    /// Passes a request about a task through layers.
-    pub(in crate::front) fn of_task(next: Next, request: LayerRequest) -> Self {
-        Self::run(next, request, None)
+    /// Passes a request about a task through the layers of its client.
+    pub(super) fn of_task(
+        link: Arc<dyn RequestLink>,
+        method: &'static str,
+        call: Box<dyn DraftCall>,
+    ) -> Self {
+        Self::pass(link, Text::from_static(method), call, None)
     }
 
-    fn run(next: Next, request: LayerRequest, sent: Option<Arc<SentCall>>) -> Self {
-        let (future, reply) = match catch_panic(|| next.run(request)) {
+    fn pass(
+        link: Arc<dyn RequestLink>,
+        method: Text,
+        call: Box<dyn DraftCall>,
+        sent: Option<Arc<SentCall>>,
+    ) -> Self {
+        let (future, reply) = match catch_panic(|| link.pass_layers(method, call)) {
             Ok(future) => (Some(future), None),
             Err(_) => (None, Some(Box::new(panicked()))),
         };
@@ -66,12 +70,12 @@ impl LayeredCall {
     }
 
     /// The id of the request that the layers sent; of none before.
-    pub(in crate::front) fn id(&self) -> RequestId {
+    pub(super) fn id(&self) -> RequestId {
         self.sent.as_ref().and_then(|sent| lock(&sent.state).id).unwrap_or(RequestId::UNSENT)
     }
 
     /// Polls for the reply of the layers.
-    pub(in crate::front) fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Reply> {
+    pub(super) fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Reply> {
         let Self { future, reply, .. } = self;
         if future.is_none() {
             return reply.take().map_or(Poll::Pending, |reply| Poll::Ready(*reply));
@@ -101,12 +105,12 @@ impl LayeredCall {
     }
 
     /// Sends the request now, unless a layer waits for something. Returns why it failed, if it has.
-    pub(in crate::front) fn start(&mut self) -> Option<Reply> {
+    pub(super) fn start(&mut self) -> Option<Reply> {
         self.advance(&mut Context::from_waker(Waker::noop()));
         self.reply.take_if(|reply| matches!(**reply, Reply::Failed(_))).map(|reply| *reply)
     }
 
-    pub(in crate::front) fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<Option<ProgressParams>> {
+    pub(super) fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<Option<ProgressParams>> {
         if let Some(sent) = &self.sent {
             sent.wait(cx.waker());
         }
@@ -118,7 +122,7 @@ impl LayeredCall {
     }
 
     /// The number of reports that were dropped once the layers had sent the request; without those that it has in `table`.
-    pub(in crate::front) fn missed_progress(&self) -> u64 {
+    pub(super) fn missed_progress(&self) -> u64 {
         let Some(sent) = self.sent.as_ref().map(|sent| lock(&sent.state)) else { return 0 };
         match &sent.progress {
             FollowQueue::Progress(queue) => queue.missed().saturating_add(sent.missed),
@@ -127,7 +131,7 @@ impl LayeredCall {
     }
 
     /// The tool that the layers have called.
-    pub(in crate::front) fn called_tool(&self) -> CalledTool {
+    pub(super) fn called_tool(&self) -> CalledTool {
         lock(&self.sent.as_ref()?.state).tool.clone()
     }
 }
@@ -138,7 +142,7 @@ fn panicked() -> Reply {
 }
 
 /// A call that its layers have not sent yet.
-pub(super) trait DraftCall: Send + Sync {
+pub(crate) trait DraftCall: Send + Sync {
     /// The parameters for a revision, with the `_meta` entries of the options.
     fn params(&self, revision: Revision) -> Option<&Raw>;
 
