@@ -6,14 +6,10 @@ use alloc::sync::Arc;
 use core::future::{Future, ready};
 use core::ops::Deref;
 
-#[cfg(feature = "client")]
-use super::client::LayeredAnswer;
 use super::layer::Layer;
 use super::notification::{Notification, NotificationQueue, is_defined};
 use super::params::{HandlerContext, decode_as};
 use super::reply::Reply;
-#[cfg(feature = "server")]
-use super::router::LayeredHandler;
 use super::wakers::{LocalFuture, SendFuture};
 use crate::prelude::*;
 use crate::schema::{EmptyResult, Params};
@@ -42,15 +38,9 @@ pub trait HandlerMode: sealed::Sealed + Clone + Sized + 'static {
         after: Box<dyn FnOnce(Reply) -> Reply + Send>,
     ) -> Self::HandlerFuture;
 
-    /// Wraps the request that a client answers within its layers.
-    #[cfg(feature = "client")]
+    /// Wraps a future that holds handlers.
     #[doc(hidden)]
-    fn wrap_answer(request: LayeredAnswer<Self>) -> Self::HandlerFuture;
-
-    /// Wraps the request that a router answers within its layers.
-    #[cfg(feature = "server")]
-    #[doc(hidden)]
-    fn wrap_layered(request: LayeredHandler<Self>) -> Self::HandlerFuture;
+    fn wrap_holder<F: HoldsHandlers>(future: F::In<Self>) -> Self::HandlerFuture;
 
     /// Wraps a `Send` future, which is valid in either mode.
     #[doc(hidden)]
@@ -76,6 +66,16 @@ pub trait HandlerMode: sealed::Sealed + Clone + Sized + 'static {
     #[cfg(feature = "server")]
     #[doc(hidden)]
     fn into_send(handler: Self::HandlerFuture) -> Result<SendFuture<Reply>, Self::HandlerFuture>;
+}
+
+/// A future that holds handlers, and is `Send` where they are.
+#[doc(hidden)]
+pub trait HoldsHandlers {
+    /// The future that holds handlers of mode `M`.
+    type In<M: HandlerMode>: Future<Output = Reply> + Unpin + 'static;
+
+    /// Erases the type of the future that is `Send`.
+    fn into_send(future: Self::In<SendHandlers>) -> SendFuture<Reply>;
 }
 
 /// Handlers and their futures are `Send`, and so is the driver: it can run on a multi-threaded executor.
@@ -109,16 +109,6 @@ macro_rules! mode_methods {
             Box::pin(async move { after(future.await) })
         }
 
-        #[cfg(feature = "client")]
-        fn wrap_answer(request: LayeredAnswer<Self>) -> Self::HandlerFuture {
-            Box::pin(request)
-        }
-
-        #[cfg(feature = "server")]
-        fn wrap_layered(request: LayeredHandler<Self>) -> Self::HandlerFuture {
-            Box::pin(request)
-        }
-
         fn wrap_future(future: SendFuture<Reply>) -> Self::HandlerFuture {
             future
         }
@@ -147,6 +137,10 @@ impl HandlerMode for SendHandlers {
 
     mode_methods!();
 
+    fn wrap_holder<F: HoldsHandlers>(future: F::In<Self>) -> Self::HandlerFuture {
+        F::into_send(future)
+    }
+
     #[cfg(all(feature = "server", feature = "skills"))]
     fn wrap_handler<P: 'static, C: 'static>(
         handler: impl Fn(P, C) -> SendFuture<Reply> + Send + Sync + 'static,
@@ -166,6 +160,10 @@ impl HandlerMode for LocalHandlers {
     type Layer = Arc<dyn Layer<Self>>;
 
     mode_methods!();
+
+    fn wrap_holder<F: HoldsHandlers>(future: F::In<Self>) -> Self::HandlerFuture {
+        Box::pin(future)
+    }
 
     #[cfg(all(feature = "server", feature = "skills"))]
     fn wrap_handler<P: 'static, C: 'static>(

@@ -8,7 +8,8 @@ use core::time::Duration;
 
 use super::Client;
 use super::connection::{ClientCore, ClientWork, Connection};
-use super::handlers::{ClientContext, ClientHandlers};
+use super::context::ClientContext;
+use super::handlers::ClientHandlers;
 use super::tasks::{ClientTasks, ReceiveOutcome, Timestamps};
 use crate::Instant;
 use crate::front::handler_error::catch_panic;

@@ -6,18 +6,17 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::future::Future;
 
-use super::layers::LayeredAnswer;
-use super::method_rules::{AnswerRule, RootAccess};
+use super::context::{AnswerRule, ClientContext, RootAccess};
+use super::layers::{HandlerStart, LayeredAnswer};
 use crate::front::handler_error::IntoAnswer;
 use crate::front::layer::{IntoLayer, Layers};
 use crate::front::mode::NotificationHandlers;
 use crate::front::notification::NotificationQueue;
-use crate::front::params::HandlerContext;
 use crate::front::params::decode_as;
 use crate::front::reply::Reply;
 use crate::front::{Clock, CustomRequest, Handler, HandlerMode, LocalHandlers, Notification, SendHandlers};
+use crate::peer::AnyResult;
 use crate::peer::client::{Client, ServerInfo};
-use crate::peer::{AnyResult, RequestId};
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema;
@@ -329,22 +328,8 @@ impl<M: HandlerMode> ClientHandlers<M> {
             return Ok(start.start(params, context));
         }
         let layers = self.layers.clone();
-        Ok(M::wrap_answer(LayeredAnswer::new(layers, method, params, (context, clock.clone()), start)))
-    }
-}
-
-/// The handler of a request that has not started yet.
-pub(super) enum HandlerStart<M: HandlerMode> {
-    Method(M::Handler<Option<Raw>, ClientContext>),
-    Fallback(String, M::Handler<(String, Option<Raw>), ClientContext>),
-}
-
-impl<M: HandlerMode> HandlerStart<M> {
-    pub(super) fn start(self, params: Option<Raw>, context: ClientContext) -> M::HandlerFuture {
-        match self {
-            Self::Method(handler) => handler(params, context),
-            Self::Fallback(method, fallback) => fallback((method, params), context),
-        }
+        let answer = LayeredAnswer::new(layers, method, params, (context, clock.clone()), start);
+        Ok(M::wrap_holder::<LayeredAnswer<SendHandlers>>(answer))
     }
 }
 
@@ -365,42 +350,6 @@ fn answer<R: AnyResult + Send + 'static>(rule: &AnswerRule, output: impl IntoAns
 impl<M: HandlerMode> fmt::Debug for ClientHandlers<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.handlers.keys()).finish()
-    }
-}
-
-/// The context of a client's handler: the server and the request on whose behalf it runs.
-#[derive(Clone, Debug)]
-pub struct ClientContext {
-    server: Option<Arc<ServerInfo>>,
-    request: Option<RequestId>,
-    pub(super) root_access: Option<RootAccess>,
-}
-
-impl HandlerContext for ClientContext {
-    type Plain = Self;
-    type State = ();
-
-    fn with_state(plain: Self, _: &Arc<()>) -> Self {
-        plain
-    }
-}
-
-impl ClientContext {
-    pub(super) fn new(server: Option<Arc<ServerInfo>>, request: Option<RequestId>) -> Self {
-        Self { server, request, root_access: None }
-    }
-
-    /// The server that sends the request, as it describes itself.
-    //= C10.4 "Show which server asks"
-    pub fn server(&self) -> Option<&ServerInfo> {
-        self.server.as_deref()
-    }
-
-    /// The client's own request that waits for this answer: the [id](crate::front::Call::id) of a call.
-    ///
-    /// `None` if the server sent a request of its own.
-    pub fn request(&self) -> Option<RequestId> {
-        self.request
     }
 }
 

@@ -6,11 +6,11 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use std::sync::Mutex;
 
-use super::handlers::{ClientContext, HandlerStart};
+use super::context::ClientContext;
 use crate::front::Clock;
 use crate::front::handler_error::catch_panic;
 use crate::front::layer::{LayerRequest, Layers, Next};
-use crate::front::mode::HandlerMode;
+use crate::front::mode::{HandlerMode, HoldsHandlers, SendHandlers};
 use crate::front::reply::Reply;
 use crate::front::wakers::{SendFuture, update};
 use crate::prelude::*;
@@ -18,8 +18,7 @@ use crate::rpc::Raw;
 
 /// A request of the server within layers. They may run anywhere, and the handler only with the driver: the link is between
 /// them.
-#[doc(hidden)]
-pub struct LayeredAnswer<M: HandlerMode> {
+pub(super) struct LayeredAnswer<M: HandlerMode> {
     layers: SendFuture<Reply>,
     link: Arc<AnswerLink>,
     start: Option<(HandlerStart<M>, ClientContext)>,
@@ -81,8 +80,31 @@ impl<M: HandlerMode> LayeredAnswer<M> {
     }
 }
 
+/// The handler of a request that has not started yet.
+pub(super) enum HandlerStart<M: HandlerMode> {
+    Method(M::Handler<Option<Raw>, ClientContext>),
+    Fallback(String, M::Handler<(String, Option<Raw>), ClientContext>),
+}
+
+impl<M: HandlerMode> HandlerStart<M> {
+    pub(super) fn start(self, params: Option<Raw>, context: ClientContext) -> M::HandlerFuture {
+        match self {
+            Self::Method(handler) => handler(params, context),
+            Self::Fallback(method, fallback) => fallback((method, params), context),
+        }
+    }
+}
+
 /// Nothing in it is ever pinned.
 impl<M: HandlerMode> Unpin for LayeredAnswer<M> {}
+
+impl HoldsHandlers for LayeredAnswer<SendHandlers> {
+    type In<M: HandlerMode> = LayeredAnswer<M>;
+
+    fn into_send(future: Self) -> SendFuture<Reply> {
+        Box::pin(future)
+    }
+}
 
 impl<M: HandlerMode> Future for LayeredAnswer<M> {
     type Output = Reply;

@@ -2,10 +2,10 @@
 
 mod calls;
 mod connection;
+mod context;
 mod driver;
 mod handlers;
 mod layers;
-mod method_rules;
 #[cfg(feature = "schema-validate")]
 mod output_checks;
 mod pages;
@@ -40,9 +40,9 @@ use super::wakers::{SendFuture, WaitingTask, wait_until};
 use super::{Clock, Notification};
 pub use calls::call_once;
 pub use connection::Event;
+pub use context::ClientContext;
 pub use driver::{CacheContextEnder, ClientDriver, client};
-pub use handlers::{ClientContext, ClientHandlers};
-pub(super) use layers::LayeredAnswer;
+pub use handlers::ClientHandlers;
 #[cfg(feature = "schema-validate")]
 pub use output_checks::OutputChecks;
 pub use pages::{Pages, PaginatedMethod};

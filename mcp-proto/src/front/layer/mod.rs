@@ -50,7 +50,7 @@ pub use audit::{Audit, AuditOutcome, AuditRecord};
 pub use message::{LayerMessage, LayerMessageError, LayerMessageKind};
 pub(in crate::front) use message_layers::MessageLayers;
 #[cfg(feature = "server")]
-pub(in crate::front) use request::{InboundParts, other_request};
+pub(in crate::front) use request::{HandlerLink, InboundParts, other_request};
 pub use request::{LayerRequest, Next};
 pub use rules::{InvalidPointer, NamePattern, RuleMatch, Rules};
 

@@ -2,8 +2,14 @@
 
 use alloc::sync::Arc;
 use core::future::ready;
+#[cfg(feature = "server")]
+use core::task::Waker;
+#[cfg(feature = "server")]
+use std::sync::Mutex;
 #[cfg(feature = "client")]
 use std::sync::OnceLock;
+#[cfg(feature = "server")]
+use std::thread::{self, ThreadId};
 
 use super::{Layer as _, Layers, MessageDirection, Reply, Side};
 use crate::front::Clock;
@@ -20,13 +26,12 @@ use crate::schema::{
 };
 #[cfg(feature = "client")]
 use crate::{
-    front::client::ClientContext, front::request::RequestLink, front::wakers::SendFuture,
-    peer::client::ServerInfo,
+    front::ClientContext, front::request::RequestLink, front::wakers::SendFuture, peer::client::ServerInfo,
 };
 #[cfg(feature = "server")]
 use crate::{
     front::handler::{context::Context, inbound_request::Attachments},
-    front::router::RouterDispatch,
+    front::wakers::{lock, update},
     schema::CallToolResult,
 };
 
@@ -419,8 +424,9 @@ pub struct Next<M: HandlerMode = SendHandlers> {
 
 /// What is inside of all layers.
 enum Inside<M: HandlerMode> {
+    /// The handler of a router, which waits for the request.
     #[cfg(feature = "server")]
-    Router(RouterDispatch<M>),
+    Handler(M::HandlerFuture, Arc<HandlerLink>),
     /// The call of a client's application, which its request holds.
     #[cfg(feature = "client")]
     Call,
@@ -434,10 +440,14 @@ pub(in crate::front) type Innermost<M> =
     Box<dyn FnOnce(LayerRequest) -> <M as HandlerMode>::HandlerFuture + Send>;
 
 impl<M: HandlerMode> Next<M> {
-    /// Goes on to the router.
+    /// Goes on to the handler of a router, which gets the request by `link`.
     #[cfg(feature = "server")]
-    pub(in crate::front) fn router(layers: Layers<M>, router: RouterDispatch<M>) -> Self {
-        Self { layers, position: 0, inside: Inside::Router(router) }
+    pub(in crate::front) fn handler(
+        layers: Layers<M>,
+        handler: M::HandlerFuture,
+        link: Arc<HandlerLink>,
+    ) -> Self {
+        Self { layers, position: 0, inside: Inside::Handler(handler, link) }
     }
 
     /// Goes on to the call of a client's application.
@@ -461,7 +471,10 @@ impl<M: HandlerMode> Next<M> {
         }
         match self.inside {
             #[cfg(feature = "server")]
-            Inside::Router(router) => router.run(request),
+            Inside::Handler(handler, link) => {
+                link.pass(request);
+                handler
+            }
             #[cfg(feature = "client")]
             Inside::Call => M::wrap_future(request.send()),
             #[cfg(feature = "client")]
@@ -489,3 +502,64 @@ impl<M: HandlerMode> Next<M> {
 }
 
 debug_fields! { [M: HandlerMode] Next<M> { position } }
+
+/// What the layers and the handler of a request to this server share with its driver.
+#[cfg(feature = "server")]
+#[derive(Default)]
+pub(in crate::front) struct HandlerLink(Mutex<HandlerState>);
+
+#[cfg(feature = "server")]
+#[derive(Default)]
+struct HandlerState {
+    /// The request that the layers have passed on, until the handler starts.
+    request: Option<InboundParts>,
+    /// The reply with which the driver ends a handler that waits for the client.
+    reply: Option<Reply>,
+    waker: Option<Waker>,
+    /// The thread on which the driver polls the outermost layer, while it does.
+    driver: Option<ThreadId>,
+}
+
+#[cfg(feature = "server")]
+impl HandlerLink {
+    /// Passes the request on to the handler, which starts when it is polled.
+    fn pass(&self, request: LayerRequest) {
+        let request = request.into_inbound();
+        lock(&self.0).request = request;
+    }
+
+    /// Takes the request; `None` if the layers passed on another than they got.
+    pub(in crate::front) fn take_request(&self) -> Option<InboundParts> {
+        lock(&self.0).request.take()
+    }
+
+    /// Ends the handler with this reply, which its layers see.
+    pub(in crate::front) fn end(&self, reply: Reply) {
+        update(&self.0, |state, wakers| {
+            state.reply.get_or_insert(reply);
+            wakers.wake(state.waker.take());
+        });
+    }
+
+    /// Polls the outermost layer by `poll`, as the driver.
+    pub(in crate::front) fn poll_by_driver<R>(&self, poll: impl FnOnce() -> R) -> R {
+        lock(&self.0).driver = Some(thread::current().id());
+        let polled = poll();
+        lock(&self.0).driver = None;
+        polled
+    }
+
+    /// Whether this is within a poll by the driver, and not in another task.
+    pub(in crate::front) fn is_driver_here(&self) -> bool {
+        lock(&self.0).driver == Some(thread::current().id())
+    }
+
+    /// Takes the reply, or stores the waker until there is one.
+    pub(in crate::front) fn take_reply(&self, waker: &Waker) -> Option<Reply> {
+        let waker = waker.clone();
+        update(&self.0, |state, wakers| {
+            wakers.discard(state.waker.replace(waker));
+            state.reply.take()
+        })
+    }
+}

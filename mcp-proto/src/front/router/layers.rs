@@ -1,19 +1,18 @@
 //! The layers of a router, and the requests that it answers within them.
 
 use alloc::sync::Arc;
-use core::future::{Future, ready};
+use core::future::Future;
 use core::pin::Pin;
-use core::task::{Context as TaskContext, Poll, Waker};
-use std::sync::Mutex;
-use std::thread::{self, ThreadId};
+use core::task::{Context as TaskContext, Poll};
 
 use super::dispatch::Dispatch;
 use super::{Context, HandlerMode, Router};
 use crate::front::handler_error::{HandlerPanic, catch_panic};
-use crate::front::layer::{InboundParts, IntoLayer, LayerRequest, Layers, Next, other_request};
+use crate::front::layer::{HandlerLink, InboundParts, IntoLayer, LayerRequest, Layers, Next, other_request};
+use crate::front::mode::{HoldsHandlers, SendHandlers};
 use crate::front::reply::Reply;
 use crate::front::tasks::TaskService;
-use crate::front::wakers::{lock, update};
+use crate::front::wakers::SendFuture;
 use crate::prelude::*;
 use crate::rpc::{Raw, Text, first_member};
 use crate::schema::{CallTool, Complete, Method as _};
@@ -66,7 +65,7 @@ impl<M: HandlerMode> Router<M> {
         method: Text,
         params: Option<Raw>,
         context: Context,
-        (service, suspension): (Option<Arc<TaskService>>, Arc<Suspension>),
+        (service, link): (Option<Arc<TaskService>>, Arc<HandlerLink>),
     ) -> Dispatch<M::HandlerFuture> {
         self.check_valid()?;
         #[cfg(feature = "auth")]
@@ -75,52 +74,10 @@ impl<M: HandlerMode> Router<M> {
         self.check_part_rates(&method, params.as_ref(), &context)?;
         let layers = self.contents.layers.clone();
         let request = LayerRequest::of_client(method, params, context);
-        let router = RouterDispatch { router: self, service, suspension };
-        Ok((Next::router(layers, router).run(request), None))
-    }
-}
-
-/// A router within its layers, about to answer a request.
-pub(in crate::front) struct RouterDispatch<M: HandlerMode> {
-    router: Arc<Router<M>>,
-    service: Option<Arc<TaskService>>,
-    suspension: Arc<Suspension>,
-}
-
-impl<M: HandlerMode> RouterDispatch<M> {
-    pub(in crate::front) fn run(self, request: LayerRequest) -> M::HandlerFuture {
-        let Self { router, service, suspension } = self;
-        let Some(InboundParts { method, context, params, replaced }) = request.into_inbound() else {
-            return M::wrap_future(Box::pin(ready(other_request())));
-        };
-        if replaced.is_some() {
-            context.inbound_request().state.replace_meta(params.as_ref());
-        }
-        let is_other =
-            replaced.is_some_and(|before| is_other_item(&method, before.as_ref(), params.as_ref()));
-        if is_other
-            && &*method == CallTool::NAME
-            && let Some(Ok(tool)) = member(params.as_ref(), "name").map(serde_json::from_str)
-        {
-            context.inbound_request().redirect(tool);
-        }
-        let dispatch = || router.dispatch(&method, params, context.clone(), service.as_ref(), is_other);
-        let dispatched =
-            catch_panic(dispatch).unwrap_or_else(|panicked| Err(reply_to_panic(&method, panicked)));
-        match dispatched {
-            Ok((handler, _)) => {
-                let handler = router.spawned(handler, context.input_rounds().map(|_| &context));
-                M::wrap_layered(LayeredHandler {
-                    handler: Some(handler),
-                    router,
-                    method,
-                    context,
-                    service,
-                    suspension,
-                })
-            }
-            Err(reply) => M::wrap_future(Box::pin(ready(reply))),
-        }
+        let handler =
+            LayeredHandler { handler: None, request: None, router: self, service, link: link.clone() };
+        let handler = M::wrap_holder::<LayeredHandler<SendHandlers>>(handler);
+        Ok((Next::handler(layers, handler, link).run(request), None))
     }
 }
 
@@ -143,39 +100,78 @@ fn reply_to_panic(method: &str, panicked: HandlerPanic) -> Reply {
     if method == CallTool::NAME { Reply::tool_panic() } else { panicked.into() }
 }
 
-/// A handler that runs within layers: its input rounds, its panic and its task are answers that they see.
-#[doc(hidden)]
-pub struct LayeredHandler<M: HandlerMode> {
-    /// The handler, until it ends.
+/// A handler that runs within layers, once they have passed on its request: its input rounds, its panic and its task are
+/// answers that they see.
+struct LayeredHandler<M: HandlerMode> {
+    /// The handler, from its start to its end.
     handler: Option<M::HandlerFuture>,
+    /// The method and the context of the request, once the handler has started.
+    request: Option<(Text, Context)>,
     router: Arc<Router<M>>,
-    method: Text,
-    context: Context,
     service: Option<Arc<TaskService>>,
-    suspension: Arc<Suspension>,
+    link: Arc<HandlerLink>,
 }
 
 /// Nothing in it is ever pinned.
 impl<M: HandlerMode> Unpin for LayeredHandler<M> {}
 
+impl HoldsHandlers for LayeredHandler<SendHandlers> {
+    type In<M: HandlerMode> = LayeredHandler<M>;
+
+    fn into_send(future: Self) -> SendFuture<Reply> {
+        Box::pin(future)
+    }
+}
+
 impl<M: HandlerMode> LayeredHandler<M> {
+    /// Starts the handler of the request that the layers have passed on.
+    fn start(&mut self) -> Result<(), Reply> {
+        let Some(request) = self.link.take_request() else { return Err(other_request()) };
+        let InboundParts { method, context, params, replaced } = request;
+        if replaced.is_some() {
+            context.inbound_request().state.replace_meta(params.as_ref());
+        }
+        let is_other =
+            replaced.is_some_and(|before| is_other_item(&method, before.as_ref(), params.as_ref()));
+        if is_other
+            && &*method == CallTool::NAME
+            && let Some(Ok(tool)) = member(params.as_ref(), "name").map(serde_json::from_str)
+        {
+            context.inbound_request().redirect(tool);
+        }
+        let (router, service) = (&self.router, self.service.as_ref());
+        let dispatch = || router.dispatch(&method, params, context.clone(), service, is_other);
+        let dispatched =
+            catch_panic(dispatch).unwrap_or_else(|panicked| Err(reply_to_panic(&method, panicked)));
+        let (handler, _) = dispatched?;
+        self.handler = Some(router.spawned(handler, context.input_rounds().map(|_| &context)));
+        self.request = Some((method, context));
+        Ok(())
+    }
+
     fn poll_handler(&mut self, cx: &mut TaskContext<'_>) -> Poll<Reply> {
-        let Some(handler) = &mut self.handler else { return Poll::Pending };
+        let (Some(handler), Some((_, context))) = (&mut self.handler, &self.request) else {
+            return Poll::Pending;
+        };
         let handler = Pin::new(handler);
-        match self.context.input_rounds() {
+        match context.input_rounds() {
             None => handler.poll(cx),
             Some(rounds) => {
-                let revision = self.context.revision();
                 let poll = || Ok::<_, HandlerPanic>(rounds.poll(handler, cx));
-                let replied = match self.suspension.is_driver_here() {
+                let replied = match self.link.is_driver_here() {
                     true => poll(),
                     // A layer has moved it to another task, after whose polls the driver has to look after the rounds.
-                    false => rounds.poll_in_task(self.context.inbound_request(), poll),
+                    false => rounds.poll_in_task(context.inbound_request(), poll),
                 };
                 let replied = replied.unwrap_or(Poll::Pending);
-                replied.map(|reply| reply.unwrap_or_else(|error| error.into_reply(revision)))
+                replied.map(|reply| reply.unwrap_or_else(|error| error.into_reply(context.revision())))
             }
         }
+    }
+
+    /// The reply to a panic of the handler.
+    fn reply_to_panic(&self, panicked: HandlerPanic) -> Reply {
+        reply_to_panic(self.request.as_ref().map_or("", |(method, _)| method), panicked)
     }
 
     /// Ends with this reply, once the handler is dropped.
@@ -190,8 +186,13 @@ impl<M: HandlerMode> Future for LayeredHandler<M> {
     type Output = Reply;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Reply> {
+        if self.request.is_none()
+            && let Err(reply) = self.start()
+        {
+            return Poll::Ready(reply);
+        }
         loop {
-            if let Some(reply) = self.suspension.take_reply(cx.waker()) {
+            if let Some(reply) = self.link.take_reply(cx.waker()) {
                 return self.end(reply);
             }
             let reply = match catch_panic(|| self.poll_handler(cx)) {
@@ -199,7 +200,7 @@ impl<M: HandlerMode> Future for LayeredHandler<M> {
                 Ok(Poll::Ready(Reply::Detached(detachment))) => {
                     let detach = || self.router.detach(*detachment, self.service.as_ref());
                     let detached = catch_panic(detach);
-                    match detached.unwrap_or_else(|panicked| Err(reply_to_panic(&self.method, panicked))) {
+                    match detached.unwrap_or_else(|panicked| Err(self.reply_to_panic(panicked))) {
                         Ok(handler) => {
                             self.handler = Some(self.router.spawned(handler, None));
                             continue;
@@ -208,53 +209,9 @@ impl<M: HandlerMode> Future for LayeredHandler<M> {
                     }
                 }
                 Ok(Poll::Ready(reply)) => reply,
-                Err(panicked) => reply_to_panic(&self.method, panicked),
+                Err(panicked) => self.reply_to_panic(panicked),
             };
             return self.end(reply);
         }
-    }
-}
-
-/// The way on which the driver ends a handler within layers that waits for the client.
-#[derive(Default)]
-pub(in crate::front) struct Suspension(Mutex<SuspensionState>);
-
-#[derive(Default)]
-struct SuspensionState {
-    reply: Option<Reply>,
-    waker: Option<Waker>,
-    /// The thread on which the driver polls the outermost layer, while it does.
-    driver: Option<ThreadId>,
-}
-
-impl Suspension {
-    /// Ends the handler with this reply, which its layers see.
-    pub(in crate::front) fn end(&self, reply: Reply) {
-        update(&self.0, |state, wakers| {
-            state.reply.get_or_insert(reply);
-            wakers.wake(state.waker.take());
-        });
-    }
-
-    /// Polls the outermost layer by `poll`, as the driver.
-    pub(in crate::front) fn poll_by_driver<R>(&self, poll: impl FnOnce() -> R) -> R {
-        lock(&self.0).driver = Some(thread::current().id());
-        let polled = poll();
-        lock(&self.0).driver = None;
-        polled
-    }
-
-    /// Whether this is within a poll by the driver, and not in another task.
-    fn is_driver_here(&self) -> bool {
-        lock(&self.0).driver == Some(thread::current().id())
-    }
-
-    /// Takes the reply, or stores the waker until there is one.
-    fn take_reply(&self, waker: &Waker) -> Option<Reply> {
-        let waker = waker.clone();
-        update(&self.0, |state, wakers| {
-            wakers.discard(state.waker.replace(waker));
-            state.reply.take()
-        })
     }
 }

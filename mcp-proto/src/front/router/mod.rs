@@ -52,7 +52,6 @@ use tools::RegisteredTool;
 use uri::UriTemplate;
 
 pub use check::RouterError;
-pub(in crate::front) use layers::{LayeredHandler, RouterDispatch, Suspension};
 pub(crate) use live_router::{ChangeListener, ListenerGuard};
 pub use live_router::{LiveRouter, ServedRouter};
 pub use origin::{mounted_name, mounted_uri};

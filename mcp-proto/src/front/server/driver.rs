@@ -14,9 +14,9 @@ use crate::front::handler::context::Context;
 use crate::front::handler::inbound_request::RequestState;
 use crate::front::handler::input_rounds::InputRounds;
 use crate::front::handler_error::{HandlerPanic, catch_panic};
-use crate::front::layer::{MessageLayers, Side};
+use crate::front::layer::{HandlerLink, MessageLayers, Side};
 use crate::front::reply::Reply;
-use crate::front::router::{ListenerGuard, ServedRouter, Suspension, ToolTimeout};
+use crate::front::router::{ListenerGuard, ServedRouter, ToolTimeout};
 use crate::front::running_handlers::RunningHandlers;
 use crate::front::shared::{Core, Shared, driver_methods};
 use crate::front::tasks::{TaskRunner, TaskService};
@@ -310,11 +310,11 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         let context = Context::new(request, input_rounds, router.state().clone());
         let limit = router.timeout_of(&method, params.as_ref());
         let service = self.task_service.as_ref();
-        let layered = (!router.layers().is_empty()).then(Arc::<Suspension>::default);
+        let layered = (!router.layers().is_empty()).then(Arc::<HandlerLink>::default);
         let dispatch = || match &layered {
             None => router.dispatch(&method, params, context.clone(), service, true),
-            Some(suspension) => {
-                let aside = (service.cloned(), suspension.clone());
+            Some(link) => {
+                let aside = (service.cloned(), link.clone());
                 router.dispatch_layered(method, params, context.clone(), aside)
             }
         };
@@ -329,7 +329,7 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
                 }
                 let handler = match layered {
                     None => self.handler(answering, context, name),
-                    Some(suspension) => SuspendableHandler::layered(answering, context, suspension),
+                    Some(link) => SuspendableHandler::layered(answering, context, link),
                 };
                 self.start(id, handler, span, left_at)
             }
@@ -490,24 +490,24 @@ pub(super) struct SuspendableHandler<F> {
     /// The tool, the prompt or the resource of the handler.
     name: Option<Arc<str>>,
     /// Ends a handler within layers, which polls its input rounds itself.
-    suspension: Option<Arc<Suspension>>,
+    link: Option<Arc<HandlerLink>>,
 }
 
 impl<F: Future<Output = Reply> + Unpin> SuspendableHandler<F> {
     pub(super) fn new(future: F, context: Context, name: Option<Arc<str>>) -> Self {
         let state = Some(context.inbound_request().state.clone());
         let context = context.input_rounds().is_some().then_some(context);
-        Self { future, context, state, name, suspension: None }
+        Self { future, context, state, name, link: None }
     }
 
     /// Wraps the outermost layer around a handler.
-    pub(super) fn layered(future: F, context: Context, suspension: Arc<Suspension>) -> Self {
-        Self { suspension: Some(suspension), ..Self::new(future, context, None) }
+    pub(super) fn layered(future: F, context: Context, link: Arc<HandlerLink>) -> Self {
+        Self { link: Some(link), ..Self::new(future, context, None) }
     }
 
     /// Wraps the handler of a notification, which has no rounds.
     pub(super) fn of_notification(future: F) -> Self {
-        Self { future, context: None, state: None, name: None, suspension: None }
+        Self { future, context: None, state: None, name: None, link: None }
     }
 
     /// Polls the handler of `request`, and reports it to `connection` if that takes long. `left_at` is when the handler
@@ -535,10 +535,10 @@ impl<F: Future<Output = Reply> + Unpin> SuspendableHandler<F> {
             Ok(needed) => Reply::InputRequired(needed),
             Err(error) => error.into_reply(context.revision()),
         };
-        match &self.suspension {
+        match &self.link {
             None => Some(reply),
-            Some(suspension) => {
-                suspension.end(reply);
+            Some(link) => {
+                link.end(reply);
                 None
             }
         }
@@ -549,11 +549,11 @@ impl<F: Future<Output = Reply> + Unpin> Future for SuspendableHandler<F> {
     type Output = Reply;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Reply> {
-        let Self { future, context, suspension, .. } = &mut *self;
+        let Self { future, context, link, .. } = &mut *self;
         let future = Pin::new(future);
         let Some(context) = context else { return future.poll(cx) };
-        if let Some(suspension) = suspension {
-            return suspension.poll_by_driver(|| future.poll(cx));
+        if let Some(link) = link {
+            return link.poll_by_driver(|| future.poll(cx));
         }
         let Some(rounds) = context.input_rounds() else { return future.poll(cx) };
         let revision = context.revision();

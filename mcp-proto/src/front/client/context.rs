@@ -1,17 +1,54 @@
-//! Checks of a server's requests before their handlers run, and of the handlers' answers.
+//! The context of a client's handlers, and the rules for their answers.
 
 use alloc::sync::Arc;
 use core::fmt;
 
 use crate::consent::UrlConsent;
-use crate::front::params::decode_params;
-use crate::peer::AnyResult;
+use crate::front::params::{HandlerContext, decode_params};
+use crate::peer::client::ServerInfo;
+use crate::peer::{AnyResult, RequestId};
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{
     CreateMessage, Elicit, ElicitFormParams, ElicitParams, ListRoots, ListRootsResult, Method, Revision,
     Root, ToolRule,
 };
+
+/// The context of a client's handler: the server and the request on whose behalf it runs.
+#[derive(Clone, Debug)]
+pub struct ClientContext {
+    server: Option<Arc<ServerInfo>>,
+    request: Option<RequestId>,
+    pub(super) root_access: Option<RootAccess>,
+}
+
+impl HandlerContext for ClientContext {
+    type Plain = Self;
+    type State = ();
+
+    fn with_state(plain: Self, _: &Arc<()>) -> Self {
+        plain
+    }
+}
+
+impl ClientContext {
+    pub(super) fn new(server: Option<Arc<ServerInfo>>, request: Option<RequestId>) -> Self {
+        Self { server, request, root_access: None }
+    }
+
+    /// The server that sends the request, as it describes itself.
+    //= C10.4 "Show which server asks"
+    pub fn server(&self) -> Option<&ServerInfo> {
+        self.server.as_deref()
+    }
+
+    /// The client's own request that waits for this answer: the [id](crate::front::Call::id) of a call.
+    ///
+    /// `None` if the server sent a request of its own.
+    pub fn request(&self) -> Option<RequestId> {
+        self.request
+    }
+}
 
 /// The rule for the answer to a request, which the types of its method do not express.
 pub(super) enum AnswerRule {
