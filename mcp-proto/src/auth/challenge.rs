@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::URL_BYTES;
-use super::metadata::sanitize;
+use super::sanitize;
 use crate::prelude::*;
 
 /// Maximum bytes of a header that are parsed: the header limit of most HTTP implementations.

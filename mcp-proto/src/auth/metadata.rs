@@ -5,9 +5,8 @@ use serde_json::value::RawValue;
 use crate::codec::BYTE_ORDER_MARK;
 use crate::prelude::*;
 use crate::rpc::members::collect_members;
-use crate::text::SafeText;
 
-use super::{DOCUMENT_BYTES, FetchPolicyError, Scopes, URL_BYTES, fetch};
+use super::{DOCUMENT_BYTES, FetchPolicyError, Scopes, URL_BYTES, fetch, sanitize};
 
 /// The canonical URL of a server, which token requests name as their resource (RFC 8707): scheme and host in lower
 /// case, no default port, no fragment, no slash in place of an empty path.
@@ -465,14 +464,4 @@ impl<'a> Members<'a> {
         let list = self.list(name, SCOPES, NAME_BYTES)?;
         Ok(list.map(|list| list.iter().map(String::as_str).collect()))
     }
-}
-
-/// Maximum number of characters that are shown.
-pub(crate) const SHOWN: usize = 500;
-
-/// The beginning of a text, without characters that could steer a terminal, reorder text or hide in it. `None` if
-/// nothing remains.
-pub(crate) fn sanitize(text: &str) -> Option<String> {
-    let shown: String = text.chars().filter(|&letter| !SafeText::is_unsafe(letter)).take(SHOWN).collect();
-    (!shown.is_empty()).then_some(shown)
 }

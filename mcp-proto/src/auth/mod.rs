@@ -38,8 +38,10 @@ pub use token_response::{
 use core::time::Duration;
 
 pub use crate::Secret;
+use crate::prelude::*;
 #[cfg(feature = "seal")]
 pub use crate::seal::{SealKey, Sealer};
+use crate::text::SafeText;
 use crate::{Instant, UnixTime};
 
 /// Maximum bytes of a document: metadata, registrations, responses of token endpoints.
@@ -65,4 +67,14 @@ impl Now {
         let later = self.instant + time.max(Duration::from_millis(1));
         (later > self.instant).then_some(later)
     }
+}
+
+/// Maximum number of characters that are shown.
+pub(crate) const SHOWN: usize = 500;
+
+/// The beginning of a text, without characters that could steer a terminal, reorder text or hide in it. `None` if
+/// nothing remains.
+pub(crate) fn sanitize(text: &str) -> Option<String> {
+    let shown: String = text.chars().filter(|&letter| !SafeText::is_unsafe(letter)).take(SHOWN).collect();
+    (!shown.is_empty()).then_some(shown)
 }

@@ -5,7 +5,8 @@ use core::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::metadata::{Members, sanitize};
+use super::metadata::Members;
+use super::sanitize;
 use super::{DOCUMENT_BYTES, MetadataError, Scopes, Secret, URL_BYTES};
 use crate::prelude::*;
 

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::UnixTime;
-use crate::auth::metadata::{document_text, sanitize};
+use crate::auth::metadata::document_text;
+use crate::auth::sanitize;
 use crate::auth::{Fetch, MetadataError, ResourceIdentity, ResourceMetadata, Scopes, Secret, ServerMetadata};
 use crate::prelude::*;
 

@@ -14,11 +14,11 @@ use super::event::Action;
 use crate::Instant;
 use crate::auth::fetch::{self, FORM};
 use crate::auth::keys::basic_credentials;
-use crate::auth::metadata::{SHOWN, sanitize};
 use crate::auth::{
     Fetch, FetchId, FetchPolicy, FetchPolicyError, Secret, ServerMetadata, Signer, TokenEndpointError,
     TokenResponse, client_assertion, dpop, parse_token_response,
 };
+use crate::auth::{SHOWN, sanitize};
 use crate::prelude::*;
 use crate::redact::{Redactor, url_without_secrets};
 use crate::transport::http::{Fields, Verb, read_headers};

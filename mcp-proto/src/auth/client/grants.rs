@@ -6,7 +6,7 @@ use core::time::Duration;
 use form_urlencoded::Serializer;
 
 use crate::auth::fetch::check_authorization_page;
-use crate::auth::metadata::sanitize;
+use crate::auth::sanitize;
 use crate::auth::{
     Es256, FetchPolicyError, Now, Pkce, Scopes, Secret, ServerMetadata, TokenEndpointError, TokenKind,
     URL_BYTES, dpop,

@@ -47,7 +47,7 @@ mod protection;
 use alloc::sync::Arc;
 use core::time::Duration;
 
-use crate::auth::metadata::sanitize;
+use crate::auth::sanitize;
 use crate::auth::{Fetch, FetchId, FetchPolicy, Now, Secret};
 use crate::prelude::*;
 use crate::quota::QuotaOwner;
