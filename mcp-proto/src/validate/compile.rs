@@ -9,14 +9,16 @@ use core::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use jsonschema::error::ValidationErrorKind;
-use jsonschema::{Draft, Keyword, PatternOptions, ValidationError, Validator};
+use jsonschema::{Keyword, PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
 use crate::prelude::*;
 use crate::rpc::json_value::JsonValue;
 use crate::schema::Json;
 
-use super::prepare::{self, Contents, GUARD, Size, Weight, prepare, wide};
+use super::prepare::{
+    self, Bound, Bounds, Contents, Dialect, GUARD, SchemaError, Size, Weight, prepare, wide,
+};
 
 /// The greatest size of one regular expression's program, and of the cache that it runs with, in bytes.
 const PATTERN: usize = 128 * 1024;
@@ -258,159 +260,6 @@ impl Keyword<'_> for Guard {
     fn is_valid(&self, instance: &Value) -> bool {
         spend_on(instance, self.0)
     }
-}
-
-// Limits of schemas and checks, dialects, and errors.
-
-config! {
-    /// Limits of schemas and checks. A schema or value over a limit is refused, never accepted unchecked.
-    ///
-    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/index#composition-keyword-resource-use>
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Bounds {
-        /// How many JSON values a schema may consist of: subschemas and all values of their keywords.
-        ///
-        /// Default 20,000.
-        pub values: usize = 20_000,
-
-        /// How many references a schema may have.
-        ///
-        /// Default 1,000. With `unevaluatedProperties` or `unevaluatedItems` it is a quarter of that, because the
-        /// references are followed once more for these.
-        pub references: usize = 1000,
-
-        /// How many regular expressions a schema may have. The program of each is bounded to 128 KiB.
-        ///
-        /// Default 64: 8 MiB at most for one schema.
-        pub patterns: usize = 64,
-
-        /// The longest value that is checked, in bytes of its text.
-        ///
-        /// Default 8 MiB.
-        pub instance_bytes: usize = 8 * 1024 * 1024,
-
-        /// How many steps one check may take: about one for each comparison of a part of the schema with a part of the
-        /// value, and one for each byte that a regular expression reads.
-        ///
-        /// Default 50 million: about a second, many times the work of checking real results.
-        pub steps: u64 = 50_000_000,
-    }
-}
-
-/// The limit that was exceeded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Bound {
-    /// The length of the schema's or the value's text.
-    Bytes,
-    /// The depth of nesting, or of references that lead into one another.
-    Depth,
-    /// The number of values in the schema.
-    Values,
-    /// The number of references in the schema.
-    References,
-    /// The number of regular expressions in the schema.
-    Patterns,
-    /// The depth to which schemas with `unevaluatedProperties` or `unevaluatedItems` are nested.
-    Unevaluated,
-    /// The work of a check.
-    Steps,
-}
-
-display_text! { Bound:
-    Bytes => "it is too long";
-    Depth => "it nests too deeply";
-    Values => "it has too many parts";
-    References => "it has too many references";
-    Patterns => "it has too many regular expressions";
-    Unevaluated => "it nests `unevaluated` keywords too deeply";
-    Steps => "the check takes too much work";
-}
-
-/// A dialect of JSON Schema.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Dialect {
-    /// Draft 4.
-    Draft4,
-    /// Draft 6.
-    Draft6,
-    /// Draft 7.
-    Draft7,
-    /// 2019-09.
-    Draft2019_09,
-    /// 2020-12: the default of a schema without `$schema`.
-    Draft2020_12,
-}
-
-/// The validator's name of each dialect.
-const DRAFTS: [(Dialect, Draft); 5] = [
-    (Dialect::Draft4, Draft::Draft4),
-    (Dialect::Draft6, Draft::Draft6),
-    (Dialect::Draft7, Draft::Draft7),
-    (Dialect::Draft2019_09, Draft::Draft201909),
-    (Dialect::Draft2020_12, Draft::Draft202012),
-];
-
-impl Dialect {
-    /// The dialect that `$schema` names.
-    pub fn from_uri(uri: &str) -> Option<Self> {
-        let named = Draft::from_schema_uri(uri);
-        DRAFTS.into_iter().find(|(_, draft)| *draft == named).map(|(dialect, _)| dialect)
-    }
-
-    pub(super) fn draft(self) -> Draft {
-        DRAFTS
-            .into_iter()
-            .find(|(dialect, _)| *dialect == self)
-            .map_or(Draft::Draft202012, |(_, draft)| draft)
-    }
-
-    /// Whether it has `if`, `then` and `else`.
-    pub(super) const fn has_conditions(self) -> bool {
-        !matches!(self, Self::Draft4 | Self::Draft6)
-    }
-
-    /// Whether the dialect ignores the keywords beside a `$ref`.
-    pub(super) const fn ignores_beside_references(self) -> bool {
-        matches!(self, Self::Draft4 | Self::Draft6 | Self::Draft7)
-    }
-}
-
-/// Why a schema cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SchemaError {
-    /// The schema's dialect is not supported: see [the list](super#dialects).
-    Dialect {
-        /// The value of `$schema`.
-        uri: String,
-    },
-    /// The schema refers to an outside schema, which is never fetched, or to a missing target.
-    Reference {
-        /// The reference, as far as it is known.
-        reference: String,
-    },
-    /// The schema is not valid in its dialect, or has a regular expression that is not supported.
-    Invalid {
-        /// The invalid part of the schema, as a JSON Pointer; empty for the whole schema.
-        pointer: String,
-        /// Why that part is not valid.
-        reason: String,
-    },
-    /// The schema exceeds a limit.
-    Bound(Bound),
-    /// The validator panicked on the schema.
-    Failed,
-}
-
-error_text! { SchemaError:
-    Dialect { uri } => "the dialect {uri:?} of JSON Schema is not supported";
-    Reference { reference } => "the schema refers to {reference:?}, which is not part of it";
-    Invalid { pointer, reason } if pointer.is_empty() => "the schema is not valid: {reason}";
-    Invalid { pointer, reason } => "the schema is not valid at {pointer}: {reason}";
-    Bound(bound) => "the schema exceeds a limit: {bound}";
-    Failed => "the validator failed on the schema";
 }
 
 /// Why a value fails its check.

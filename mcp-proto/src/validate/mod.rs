@@ -47,7 +47,8 @@ use core::fmt;
 use crate::prelude::*;
 use crate::schema::{CallToolResult, Json, Tool};
 
-pub use compile::{Bound, Bounds, CheckError, Dialect, Schema, SchemaError};
+pub use compile::{CheckError, Schema};
+pub use prepare::{Bound, Bounds, Dialect, SchemaError};
 
 // The output schemas of a server's tools, by which a client checks their results.
 
