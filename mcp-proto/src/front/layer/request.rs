@@ -213,6 +213,10 @@ impl LayerRequest {
 
     /// The parts of a request to this server, with the parameters before the first change if a layer changed them.
     #[cfg(feature = "server")]
+    #[cfg_attr(
+        not(feature = "client"),
+        expect(irrefutable_let_patterns, reason = "requests of clients are the only ones of a server")
+    )]
     pub(in crate::front) fn into_inbound(self) -> Option<InboundParts> {
         let Self {
             method, params: LayerParams::Raw(params), replaced, origin: Origin::Client(context), ..
