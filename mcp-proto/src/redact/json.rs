@@ -10,7 +10,7 @@ use crate::prelude::*;
 use crate::rpc::json_reader::{NotJson, Reader};
 
 use super::names::normal_name;
-use super::{Findings, Hidden, Redactor};
+use super::{Findings, Hidden, Redactor, Search, StandIn};
 
 /// Maximum nesting, as of serde_json.
 const MAX_DEPTH: usize = 128;
@@ -34,6 +34,27 @@ const PLACES: [(&str, Effect); 9] = [
     ("/result/tools/*/outputSchema", Effect::Schema),
 ];
 
+/// Members of a message that are identifiers.
+#[cfg(feature = "std")]
+const IDENTIFIERS: [&str; 16] = [
+    "/params/cursor",
+    "/params/notifications/taskIds/*",
+    "/params/requestState",
+    "/params/task/taskId",
+    "/params/taskId",
+    "/params/elicitationId",
+    "/params/_meta/io.modelcontextprotocol~1related-task/taskId",
+    "/result/_meta/io.modelcontextprotocol~1related-task/taskId",
+    "/result/nextCursor",
+    "/result/requestState",
+    "/result/task/taskId",
+    "/result/taskId",
+    "/result/tasks/*/taskId",
+    "/params/inputRequests/*/params/elicitationId",
+    "/result/inputRequests/*/params/elicitationId",
+    "/error/data/elicitations/*/elicitationId",
+];
+
 /// The meaning of a place in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
@@ -43,6 +64,9 @@ pub(super) enum Effect {
     Fields,
     /// The value is a schema: its members are named like fields, but are none.
     Schema,
+    /// The value is an identifier.
+    #[cfg_attr(not(feature = "std"), expect(dead_code, reason = "without `std` there are no pseudonyms"))]
+    Identifier,
 }
 
 /// A JSON pointer, and the meaning of its target.
@@ -62,6 +86,11 @@ impl Rule {
     pub(super) fn of_messages() -> impl Iterator<Item = Self> {
         PLACES.iter().map(|(pointer, effect)| Self::new(pointer, *effect))
     }
+
+    #[cfg(feature = "std")]
+    pub(super) fn of_identifiers() -> impl Iterator<Item = Self> {
+        IDENTIFIERS.iter().map(|pointer| Self::new(pointer, Effect::Identifier))
+    }
 }
 
 /// Where a value is.
@@ -72,6 +101,7 @@ struct MemberPosition {
     is_hidden: bool,
     has_fields: bool,
     is_schema: bool,
+    is_identifier: bool,
     depth: usize,
 }
 
@@ -82,6 +112,8 @@ pub(super) struct Walk<'a> {
     /// Where the text begins in its frame, and the findings of the frame.
     start: usize,
     of_frame: &'a Findings,
+    /// Whether the text was cut off.
+    is_cut: bool,
     found: Vec<Hidden>,
     marked: BTreeSet<String>,
 }
@@ -95,10 +127,32 @@ impl<'a> Walk<'a> {
         start: usize,
         of_frame: &'a Findings,
     ) -> Option<(Vec<Hidden>, BTreeSet<String>)> {
-        let reader = Reader::new(text);
-        let mut walk = Self { redactor, reader, start, of_frame, found: Vec::new(), marked: BTreeSet::new() };
+        let mut walk = Self::new(redactor, text, start, of_frame, false);
         walk.message().and_then(|()| walk.reader.end()).ok()?;
         Some((walk.found, walk.marked))
+    }
+
+    /// The same of the beginning of a JSON text that was cut off.
+    pub(super) fn find_in_beginning(
+        redactor: &'a Redactor,
+        text: &'a str,
+    ) -> (Vec<Hidden>, BTreeSet<String>) {
+        const NONE: &Findings = &Findings { hidden: Vec::new(), is_free: false, across: Vec::new() };
+        let mut walk = Self::new(redactor, text, 0, NONE, true);
+        // It ends in an error, where the text ends.
+        let _ = walk.message();
+        (walk.found, walk.marked)
+    }
+
+    fn new(
+        redactor: &'a Redactor,
+        text: &'a str,
+        start: usize,
+        of_frame: &'a Findings,
+        is_cut: bool,
+    ) -> Self {
+        let (found, marked) = (Vec::new(), BTreeSet::new());
+        Self { redactor, reader: Reader::new(text), start, of_frame, is_cut, found, marked }
     }
 
     /// Reads a message, or each of a batch.
@@ -118,7 +172,7 @@ impl<'a> Walk<'a> {
         match self.reader.first_byte()? {
             b'{' => self.members(place),
             b'[' => self.items(|redactor, index| redactor.place_of(place, &index.to_string())),
-            b'"' => self.string(place.is_hidden),
+            b'"' => self.string(place),
             b'-' | b'0'..=b'9' => self.number(place.is_hidden),
             _ => self.reader.skip().map(drop),
         }
@@ -138,7 +192,12 @@ impl<'a> Walk<'a> {
         self.reader.enter(b'{')?;
         let mut is_first = true;
         let mut before = self.reader.at();
-        while let Some(name) = self.reader.name(&mut is_first)? {
+        loop {
+            let Ok(name) = self.reader.name(&mut is_first) else {
+                self.cut_off(before, false);
+                return Err(NotJson);
+            };
+            let Some(name) = name else { return Ok(()) };
             self.name(before);
             let inside = self.redactor.place_of(place, &name);
             if inside.is_schema && !place.is_schema {
@@ -147,7 +206,20 @@ impl<'a> Walk<'a> {
             self.value(&inside)?;
             before = self.reader.at();
         }
-        Ok(())
+    }
+
+    /// Finds the secrets in the last name or string of a text that was cut off, which is behind `before`.
+    fn cut_off(&mut self, before: usize, is_hidden: bool) {
+        let mut rest = self.reader.clone();
+        rest.go_to(before);
+        let Some(open) = rest.rest().find('"').filter(|_| self.is_cut) else { return };
+        let start = before.saturating_add(open).saturating_add(1);
+        let text = rest.rest().get(open.saturating_add(1)..).unwrap_or_default();
+        if is_hidden {
+            return self.found.push(Hidden::text(start..start.saturating_add(text.len())));
+        }
+        let found = self.redactor.find_in_string(text.as_bytes(), Search::CUT);
+        self.found.extend(found.into_iter().map(|part| part.moved(start)));
     }
 
     /// Finds secrets in the name of a member, which is behind `before`.
@@ -159,11 +231,22 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn string(&mut self, is_hidden: bool) -> Result<(), NotJson> {
+    fn string(&mut self, place: &MemberPosition) -> Result<(), NotJson> {
         let start = self.reader.at();
-        let text = self.reader.skip()?;
+        let Ok(text) = self.reader.skip() else {
+            self.cut_off(start, place.is_hidden || place.is_identifier);
+            return Err(NotJson);
+        };
         let range = start.saturating_add(1)..self.reader.at().saturating_sub(1);
-        self.text(range, text.get(1..text.len().saturating_sub(1)), is_hidden);
+        let inside = text.get(1..text.len().saturating_sub(1));
+        if place.is_identifier {
+            let inside = inside.unwrap_or_default().as_bytes();
+            let decoded = Decoded::from_json_string(inside);
+            let identifier = decoded.as_ref().map_or(inside, |decoded| &decoded.text);
+            self.found.extend(self.redactor.identifier(identifier, range));
+        } else {
+            self.text(range, inside, place.is_hidden);
+        }
         Ok(())
     }
 
@@ -172,16 +255,18 @@ impl<'a> Walk<'a> {
         if is_hidden || self.is_across(&range) {
             return self.found.push(Hidden::text(range));
         }
-        let found = self.redactor.find_in_string(text.unwrap_or_default().as_bytes());
-        self.found.extend(found.into_iter().map(|part| Hidden::text(part).moved(range.start)));
+        let search = Search { is_free: self.of_frame.is_free, ..Search::WHOLE };
+        let found = self.redactor.find_in_string(text.unwrap_or_default().as_bytes(), search);
+        self.found.extend(found.into_iter().map(|part| part.moved(range.start)));
     }
 
     fn number(&mut self, is_hidden: bool) -> Result<(), NotJson> {
         let start = self.reader.at();
         let text = self.reader.skip()?;
         let range = start..self.reader.at();
-        if is_hidden || self.redactor.is_known(text.as_bytes()) || self.is_across(&range) {
-            self.found.push(Hidden { range, is_number: true });
+        let is_known = || !self.of_frame.is_free && self.redactor.is_known(text.as_bytes());
+        if is_hidden || is_known() || self.is_across(&range) {
+            self.found.push(Hidden { range, stand_in: StandIn::QuotedMark });
         }
         Ok(())
     }
@@ -214,6 +299,7 @@ impl Redactor {
             is_hidden: outer.is_hidden,
             has_fields: outer.has_fields,
             is_schema: outer.is_schema,
+            is_identifier: false,
             depth: outer.depth.saturating_add(1),
         };
         for (index, length) in &outer.rules {
@@ -227,6 +313,7 @@ impl Redactor {
                 Effect::Hide => place.is_hidden = true,
                 Effect::Fields => place.has_fields = true,
                 Effect::Schema => place.is_schema = true,
+                Effect::Identifier => place.is_identifier = true,
             }
         }
         place.is_hidden |= !place.is_schema && self.is_secret_name(name);
@@ -279,6 +366,8 @@ impl<'a> Fields<'a> {
                         ("format", Value::String(format)) if format == "password" => {
                             _ = self.marked.insert(field)
                         }
+                        // The header by which requests repeat the field is as secret.
+                        ("x-mcp-header", Value::String(header)) => self.references.push((header, field)),
                         ("$ref", Value::String(to)) => {
                             self.references.push((field, to.rsplit('/').next().unwrap_or_default()));
                         }

@@ -220,6 +220,11 @@ impl KnownSecrets {
         self.plain.is_empty()
     }
 
+    /// Whether a text has any of the values.
+    pub(super) fn is_in(&self, text: &[u8]) -> bool {
+        self.plain.iter().chain(&self.base64).any(|value| memmem::find(text, value).is_some())
+    }
+
     /// Finds the values in a text: the time is that of a search for each.
     pub(super) fn find(&self, text: &[u8], found: &mut Vec<Range<usize>>) {
         found.extend(self.find_plain(text));
@@ -270,7 +275,7 @@ impl KnownSecrets {
 }
 
 /// The ranges in order, as one where they overlap or touch.
-fn joined(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+pub(super) fn joined(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_by_key(|range| range.start);
     ranges.dedup_by(|next, range| {
         let is_one = next.start <= range.end;

@@ -77,6 +77,18 @@ pub(super) fn scheme_length(value: &[u8]) -> usize {
     if is_scheme && end > word { end } else { 0 }
 }
 
+/// Whether the value that begins at `start` is a session by its name: `?session_id=x`, `?sessionId=x`.
+pub(super) fn is_session(text: &[u8], start: usize) -> bool {
+    let before = text.get(..start).and_then(|before| before.strip_suffix(b"=")).unwrap_or_default();
+    let name = before.get(before.len().saturating_sub(LONGEST_NAME)..).unwrap_or_default();
+    let name = name.rsplit(|byte| !is_word(*byte)).next().unwrap_or_default();
+    let is = |ending: &&[u8]| {
+        name.get(name.len().saturating_sub(ending.len())..)
+            .is_some_and(|last| last.eq_ignore_ascii_case(ending))
+    };
+    [&b"sessionid"[..], b"session_id", b"session-id"].iter().any(is)
+}
+
 /// Returns the run of characters of Base64 and of tokens around a range.
 pub(super) fn token_around(text: &[u8], range: Range<usize>) -> Range<usize> {
     let before = text.get(..range.start).unwrap_or_default();
@@ -99,7 +111,7 @@ fn is_token(byte: u8) -> bool {
 }
 
 /// Returns the end of the bytes from `at` on for which `is` holds.
-fn run(text: &[u8], at: usize, is: impl Fn(u8) -> bool) -> usize {
+pub(super) fn run(text: &[u8], at: usize, is: impl Fn(u8) -> bool) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     at.saturating_add(rest.iter().position(|byte| !is(*byte)).unwrap_or(rest.len()))
 }
@@ -115,7 +127,7 @@ fn is_scheme(word: &[u8]) -> bool {
 }
 
 /// Whether a text is long and mixed enough for a token.
-fn is_opaque(text: &[u8]) -> bool {
+pub(super) fn is_opaque(text: &[u8]) -> bool {
     text.len() >= SHORTEST_OPAQUE
         && text.iter().any(u8::is_ascii_digit)
         && text.iter().any(u8::is_ascii_alphabetic)

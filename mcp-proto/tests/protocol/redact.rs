@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
-use mcp_proto::redact::Redactor;
+use mcp_proto::redact::{Pseudonyms, Redactor};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -227,6 +227,126 @@ fn server_cannot_blind_a_redacted_log_by_its_schemas() {
     assert_eq!(redacted(&mut redactor, call), call);
 }
 
+fn beginning_of(redactor: &mut Redactor, beginning: &str) -> String {
+    String::from_utf8(redactor.cut_frame(beginning.as_bytes()).into_owned()).unwrap()
+}
+
+#[test]
+fn identifier_has_one_pseudonym_wherever_it_is() {
+    let id = "5f0c/a9+1868a90c5e3f4d21==";
+    let pseudonyms = Pseudonyms::new([1; 16]);
+    let mut redactor = Redactor::new().pseudonyms(pseudonyms.clone());
+    let shown = redactor.header("Last-Event-ID", id).into_owned();
+    assert!(shown.starts_with("[id:") && shown.len() == 21, "{shown}");
+    for (text, escaped) in [
+        (format!("id: {id}"), format!("id: {shown}")),
+        (format!("id:{id}\ndata: {{\"a\":1}}\n\n"), format!("id:{shown}\ndata: {{\"a\":1}}\n\n")),
+        (
+            format!("event: endpoint\ndata: /m?sessionId={}", percent_encoded(id)),
+            format!("event: endpoint\ndata: /m?sessionId={shown}"),
+        ),
+    ] {
+        assert_eq!(redacted(&mut redactor, &text), escaped);
+    }
+    assert_eq!(
+        redactor.text("http://h/?session_id=5f0c/a9%2B1868a90c5e3f4d21==&a=1"),
+        format!("http://h/?session_id={shown}&a=1")
+    );
+    for (pointer, member) in [
+        ("params", json!({ "cursor": id, "arguments": { "cursor": "x" } })),
+        ("params", json!({ "requestState": id })),
+        ("params", json!({ "taskId": id, "status": "working" })),
+        ("params", json!({ "notifications": { "taskIds": [id, id] } })),
+        ("params", json!({ "_meta": { "io.modelcontextprotocol/related-task": { "taskId": id } } })),
+        ("result", json!({ "nextCursor": id, "tools": [] })),
+        (
+            "result",
+            json!({ "requestState": id, "inputRequests": { "a": { "params": { "elicitationId": id } } } }),
+        ),
+        ("result", json!({ "taskId": id })),
+        ("result", json!({ "task": { "taskId": id }, "tasks": [{ "taskId": id }] })),
+    ] {
+        let frame = json!({ "jsonrpc": "2.0", "id": 1, "method": "x", pointer: member }).to_string();
+        let expected = frame.replace(id, &shown);
+        assert_eq!(redacted(&mut redactor, &frame), expected);
+        let escaped = frame.replace(id, &each_unit_escaped(id));
+        assert_eq!(redacted(&mut redactor, &escaped), expected);
+        // What is redacted already stays as it is.
+        assert_eq!(redacted(&mut redactor, &expected), expected);
+    }
+    // Long parts of it are found anywhere, by other redactors too.
+    let session = "1868a90c-5e3f-4d21-9b1f-a1b2c3d4e5f6";
+    let shown = redactor.header("mcp-session-id", session).into_owned();
+    let mut other = Redactor::new().pseudonyms(pseudonyms);
+    assert_eq!(other.text(&format!("no session '{session}'.")), format!("no session '{shown}'."));
+    let nested = json!({ "error": { "code": -1, "message": json!({ "session": session }).to_string() } });
+    assert_eq!(redacted(&mut other, &nested.to_string()), nested.to_string().replace(session, &shown));
+    // Another trace has other pseudonyms.
+    let third = Redactor::new().pseudonyms(Pseudonyms::new([2; 16]));
+    assert_ne!(third.header("mcp-session-id", session), shown);
+    assert_eq!(third.text("786512e2-9e0d-44bd-8f29-789f320fe840"), "786512e2-9e0d-44bd-8f29-789f320fe840");
+}
+
+#[test]
+fn beginning_of_a_frame_is_redacted_by_its_structure() {
+    let tools =
+        r#"{"result":{"tools":[{"inputSchema":{"properties":{"pin":{"format":"password"}}}},{"name":"x"#;
+    let mut redactor = Redactor::new().known("hunter2").pointer("/params/arguments/x");
+    assert_eq!(beginning_of(&mut redactor, tools), tools);
+    for (frame, shown) in [
+        (
+            r#"{"params":{"arguments":{"pin":"1234","y":"ab"#,
+            r#"{"params":{"arguments":{"pin":"[redacted]","y":"ab"#,
+        ),
+        (r#"data: {"params":{"arguments":{"pin":"12"#, r#"data: {"params":{"arguments":{"pin":"[redacted]"#),
+        (r#"{"params":{"arguments":{"x":["#, r#"{"params":{"arguments":{"x":["#),
+        (r#"{"params":{"arguments":{"x":["a\"b\"#, r#"{"params":{"arguments":{"x":["[redacted]"#),
+        (r#"{"a":"it is hunt"#, r#"{"a":"it is [redacted]"#),
+        (r#"{"a":"it is hun\u007"#, r#"{"a":"it is hun\u007"#),
+        (r#"{"a":"it is hunt\u00"#, r#"{"a":"it is [redacted]"#),
+        (r#"{"a":1,"hunter2":2,"hunte"#, r#"{"a":1,"[redacted]":2,"[redacted]"#),
+        (r#"{"a":1,"#, r#"{"a":1,"#),
+        (r#"{"a":1}}"#, "[redacted]"),
+        (r#"{"a":1} {"b"#, "[redacted]"),
+        ("<html>", "[redacted]"),
+        ("{\"a\":\"\u{7f}\t", "[redacted]"),
+    ] {
+        assert_eq!(beginning_of(&mut redactor, frame), shown);
+    }
+    assert_eq!(redactor.cut_frame(b"{\"a\":\"\xc3"), &b"{\"a\":\""[..]);
+    let mut redactor = redactor.pseudonyms(Pseudonyms::new([1; 16]));
+    let withheld = [
+        beginning_of(&mut redactor, "<html> a"),
+        beginning_of(&mut redactor, "<html> a"),
+        beginning_of(&mut redactor, "<html> b"),
+    ];
+    assert!(withheld[0] == withheld[1] && withheld[1] != withheld[2] && withheld[0].starts_with("[id:"));
+}
+
+/// F104
+#[test]
+fn what_an_application_configures_and_what_passes_is_known() {
+    let words =
+        ["serve", "--api-key", "hunter-key", "--token=hunter-token", "postgres://me:hunter%2Fpw@db/x", "-v"];
+    let mut redactor = Redactor::new().known_in_command(&words).known_in("https://h/?sig=hunter-sig&page=12");
+    redactor.learn(b"Bearer hunter-bearer");
+    for secret in ["hunter-key", "hunter-token", "hunter/pw", "hunter-sig", "hunter-bearer"] {
+        for spelling in spellings(secret) {
+            let shown = redacted(&mut redactor, &format!("[\"a {spelling} b\"]"));
+            assert!(shown.contains("[redacted]") && !shown.contains(&spelling), "{secret}: {shown}");
+        }
+    }
+    assert_eq!(redactor.text("serve -v, page 12, db/x"), "serve -v, page 12, db/x");
+    for token in 0..8 {
+        redactor.learn(format!("token {token}").as_bytes());
+    }
+    assert_eq!(redactor.text("token 0, token 7, hunter-bearer"), "[redacted], [redacted], hunter-bearer");
+    let schema = r#"{"properties":{"pin":{"type":"string","format":"password","x-mcp-header":"Door"}}}"#;
+    let redactor = Redactor::new().schema(schema);
+    assert_eq!(redactor.header("Mcp-Param-Door", "1234"), "[redacted]");
+    assert_eq!(redactor.header("mcp-param-room", "1234"), "1234");
+}
+
 #[test]
 fn debug_output_of_a_redactor_shows_no_secret() {
     assert!(!format!("{:?}", Redactor::new().known("hunter2")).contains("hunter2"));
@@ -265,8 +385,10 @@ proptest! {
         prop_assert!(!shown.contains("hunter2"), "{frame}\n{shown}");
         // Of a frame that is cut off, less than four bytes of the secret may remain.
         let at = frame.floor_char_boundary(cut.index(frame.len()));
-        let shown = redacted(&mut redactor, &frame[..at]);
-        prop_assert!(!shown.contains("hunt"), "{}\n{shown}", &frame[..at]);
+        let beginning = &frame[..at];
+        for shown in [redacted(&mut redactor, beginning), beginning_of(&mut redactor, beginning)] {
+            prop_assert!(!shown.contains("hunt"), "{beginning}\n{shown}");
+        }
     }
 
     #[test]
