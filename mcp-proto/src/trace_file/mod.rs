@@ -21,9 +21,12 @@
 //! | `lost` | `records` | So many records were not written here: the file could not keep up. |
 //!
 //! A `frame` is the text as it was on the wire, even if it is not JSON. One that is cut or is not UTF-8 is an object with
-//! `text` or `base64`, and `length`: the number of bytes of the whole. Readers ignore members and events that they do not
-//! know; a change that they could not ignore has another number in `mcpTrace`. The header of a file that `mcpio bundle` wrote
-//! has a member `bundle`: versions, and names of variables.
+//! `text` or `base64`, and `length`: the number of bytes of the whole. In a redacted trace `[redacted]` stands for a secret, and
+//! `[id:4f1c25d0a3b1e8f2]` for an identifier: of a session, task, event, cursor or state of a request, and of the beginning of
+//! a text above 64 KiB that is not JSON. The same identifier has the same number everywhere in a trace, and another one in other
+//! traces. Readers ignore members and events that they do not know; a change that they could not ignore has another number in
+//! `mcpTrace`. The header of a file that `mcpio bundle` wrote has a member `bundle`: versions, and names of variables. [`SCHEMA`]
+//! describes each line.
 //!
 //! [`Recording`] takes the requests of a server's clients from a trace, with its answers: to play that server
 //! (`Recording::router`, with the feature `server`), and to make the requests again (`Recording::replay`, with `client`).
@@ -75,6 +78,21 @@ pub use self::report::{
 };
 use crate::UnixTime;
 use crate::prelude::*;
+
+/// The JSON Schema of each line of a trace: its first line is a header, the others are records.
+///
+/// ```
+/// # #[cfg(feature = "schema-validate")] {
+/// use mcp_proto::schema::Json;
+/// use mcp_proto::trace_file::SCHEMA;
+/// use mcp_proto::validate::{Bounds, Schema};
+///
+/// let schema = Schema::compile(&Json::new(SCHEMA)?, &Bounds::default())?;
+/// assert!(schema.check(&Json::new(r#"{"at":1,"connection":1,"event":"closed"}"#)?).is_ok());
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub const SCHEMA: &str = include_str!("schema.json");
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -434,6 +452,45 @@ mod tests {
         assert_eq!(trace.header, header);
         assert_eq!(trace.records, records);
         assert_eq!(trace.unread, []);
+        #[cfg(feature = "schema-validate")]
+        for line in file.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            check_by_schema(str::from_utf8(line).unwrap()).unwrap();
+        }
+    }
+
+    #[cfg(feature = "schema-validate")]
+    fn check_by_schema(line: &str) -> Result<(), crate::validate::CheckError> {
+        use crate::schema::Json;
+        use crate::validate::{Bounds, Schema};
+
+        let schema = Schema::compile(&Json::new(SCHEMA).unwrap(), &Bounds::default()).unwrap();
+        schema.check(&Json::new(line).unwrap())
+    }
+
+    #[test]
+    #[cfg(feature = "schema-validate")]
+    fn schema_takes_what_is_read_and_refuses_what_is_not() {
+        for line in [
+            r#"{"mcpTrace":2,"started":1,"program":"","redacted":true}"#,
+            r#"{"mcpTrace":1,"program":"","redacted":true}"#,
+            r#"{"at":-1,"connection":1,"event":"closed"}"#,
+            r#"{"connection":1,"event":"closed"}"#,
+            r#"{"at":1,"connection":1,"event":"closed","reason":1}"#,
+            r#"{"at":1,"connection":1,"event":"opened","server":"a"}"#,
+            r#"{"at":1,"connection":1,"event":"message","from":"a","frame":""}"#,
+            r#"{"at":1,"connection":1,"event":"message","from":"client","frame":{"length":1}}"#,
+            r#"{"at":1,"connection":1,"event":"message","from":"client","frame":{"text":"","base64":"","length":1}}"#,
+            r#"{"at":1,"connection":1,"event":"response","exchange":1,"status":200,"headers":[["a"]]}"#,
+            r#"{"at":1,"connection":1,"event":"request","exchange":1,"method":"POST","headers":[],"frame":""}"#,
+            r#"{"at":1,"connection":1,"event":"ended","failure":"reset"}"#,
+            r#"{"at":1,"connection":1,"event":"lost","records":"1"}"#,
+            r#"{"at":1,"connection":1,"event":"stderr"}"#,
+        ] {
+            assert!(check_by_schema(line).is_err(), "{line}");
+            assert!(serde_json::from_str::<TraceRecord>(line).is_err(), "{line}");
+        }
+        check_by_schema(r#"{"at":1,"connection":1,"event":"later","frame":1}"#).unwrap();
+        check_by_schema(r#"{"at":1,"connection":1,"event":"closed","later":1}"#).unwrap();
     }
 
     #[test]

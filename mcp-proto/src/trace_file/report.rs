@@ -356,6 +356,10 @@ impl Conversation {
         occasion: &Occasion<'_>,
         report: &mut TraceReport,
     ) {
+        if frame.is_cut() && is_withheld(text) {
+            let detail = format!("{} bytes that are not JSON", frame.length());
+            occasion.find(report, Breach::NotAMessage, detail);
+        }
         if frame.is_cut() {
             self.read_cut(&Malformed::too_long(text, &[], frame.length()), occasion, report);
             return;
@@ -602,7 +606,12 @@ fn read(text: &[u8]) -> Result<Frame, Malformed> {
 /// The message in a part of a response: a body that is JSON, or the data of a line of an event stream.
 fn message_of_response(part: &[u8]) -> Option<&[u8]> {
     let text = part.strip_prefix(b"data:").unwrap_or(part).trim_ascii();
-    matches!(text.first(), Some(b'{' | b'[')).then_some(text)
+    (matches!(text.first(), Some(b'{' | b'[')) && !is_withheld(text)).then_some(text)
+}
+
+/// Whether a long text is not in the trace, since it was not JSON.
+fn is_withheld(text: &[u8]) -> bool {
+    text.starts_with(b"[id:") || text == b"[redacted]"
 }
 
 #[cfg(test)]

@@ -121,6 +121,11 @@ fn frontmatter_equals_its_json() {
     run(fuzzing::frontmatter);
 }
 
+#[test]
+fn traces_are_read_as_they_were_written() {
+    run(fuzzing::trace_file);
+}
+
 /// The skills extension: whatever an entry has, its files lie in its folder.
 #[test]
 fn files_of_skills_lie_in_their_folders() {
@@ -145,7 +150,7 @@ fn files_of_skills_lie_in_their_folders() {
 /// The committed corpora, with every input that once failed.
 #[test]
 fn fuzz_targets_accept_the_committed_corpora() {
-    let targets: [(&str, Body); 20] = [
+    let targets: [(&str, Body); 21] = [
         ("challenge", fuzzing::challenge),
         ("client", fuzzing::client),
         ("envelope", fuzzing::envelope),
@@ -166,6 +171,7 @@ fn fuzz_targets_accept_the_committed_corpora() {
         ("skill_manifest", fuzzing::skill_manifest),
         ("sse", fuzzing::sse),
         ("token_answer", fuzzing::token_answer),
+        ("trace_file", fuzzing::trace_file),
     ];
     let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus");
     for (target, body) in targets {

@@ -40,6 +40,12 @@ fn redaction_takes_no_quadratic_time() {
     check(&shapes::redact::SHAPES, BYTES / 4);
 }
 
+#[cfg(feature = "trace-file")]
+#[test]
+fn traces_take_no_quadratic_time() {
+    check(&shapes::trace_file::SHAPES, BYTES);
+}
+
 #[test]
 fn vocabulary_takes_no_quadratic_time() {
     check(&shapes::schema::SHAPES, BYTES);

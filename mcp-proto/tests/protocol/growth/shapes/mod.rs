@@ -17,6 +17,8 @@ pub mod http;
 pub mod redact;
 pub mod schema;
 pub mod server;
+#[cfg(feature = "trace-file")]
+pub mod trace_file;
 #[cfg(feature = "schema-validate")]
 pub mod validate;
 pub mod wire;
@@ -54,6 +56,8 @@ pub fn all() -> Vec<Shape> {
     all.extend(auth::SHAPES);
     #[cfg(feature = "host")]
     all.extend(host::SHAPES);
+    #[cfg(feature = "trace-file")]
+    all.extend(trace_file::SHAPES);
     #[cfg(feature = "schema-validate")]
     all.extend(validate::SHAPES);
     all
