@@ -88,6 +88,8 @@ pub struct StderrLine {
     /// How many bytes just before this line were lost because this reader was too slow. If not zero, the beginning
     /// of the line may be among them.
     pub lost: u64,
+    /// Whether this is a piece, and the line goes on in the next one.
+    pub goes_on: bool,
 }
 
 /// The stream of lines of [`Stderr::lines`].

@@ -98,7 +98,9 @@ impl Ring {
         let (to, next) = match newline {
             Some(length) => (from + length, from + length + 1),
             None if unread > 0 && (self.closed || unread >= self.capacity / 2) => {
-                (self.buffer.len(), self.buffer.len())
+                let cut = Some(self.cut_character()).filter(|cut| *cut < unread);
+                let to = self.buffer.len() - cut.unwrap_or_default();
+                (to, to)
             }
             None if self.closed => return Poll::Ready(None),
             None => {
@@ -115,7 +117,15 @@ impl Ring {
         if newline.is_some() && text.ends_with('\r') {
             text.pop();
         }
-        Poll::Ready(Some(StderrLine { text, lost }))
+        Poll::Ready(Some(StderrLine { text, lost, goes_on: newline.is_none() && !self.closed }))
+    }
+
+    /// The bytes at the end that are the beginning of a character, if more may follow.
+    fn cut_character(&self) -> usize {
+        let last = self.buffer.iter().rev().take(3).zip(1..);
+        let lead = last.into_iter().find(|(byte, _)| **byte & 0b1100_0000 != 0b1000_0000);
+        let missing = |(byte, length): &(&u8, usize)| byte.leading_ones() as usize > *length;
+        lead.filter(missing).filter(|_| !self.closed).map_or(0, |(_, length)| length)
     }
 
     fn start(&self) -> u64 {
@@ -222,6 +232,22 @@ mod tests {
         assert_eq!(lines(&mut ring, &mut position), [("abcd".into(), 0)]);
         push(&mut ring, "efgh\n");
         assert_eq!(lines(&mut ring, &mut position), [("efgh".into(), 0)]);
+    }
+
+    /// K8
+    #[test]
+    fn piece_of_a_line_is_marked_and_ends_behind_a_character() {
+        let mut ring = Ring::new(16);
+        let (_, mut position) = ring.add_reader();
+        let mut piece = |bytes: &[u8]| {
+            drop(ring.push(bytes));
+            let polled = ring.poll_line(1, &mut position, &mut Context::from_waker(Waker::noop()));
+            let Poll::Ready(Some(line)) = polled else { panic!("{polled:?}") };
+            (line.text, line.goes_on)
+        };
+        assert_eq!(piece(b"abcdefg\xe2\x82"), ("abcdefg".into(), true));
+        assert_eq!(piece(b"\xac12345\xc3"), ("€12345".into(), true));
+        assert_eq!(piece(b"\xbc\n"), ("ü".into(), false));
     }
 
     /// K8
