@@ -14,8 +14,11 @@
 //! alone; what comes faster than it can be written is left out, and the file says so.
 //!
 //! Secrets are hidden before anything is written: by the rules of [`mcp_proto::redact`], and besides the values of variables
-//! and of options of the command that are named like secrets, such as `API_KEY` and `--api-key`, wherever they stand. Look
-//! through a trace before you send it to somebody, since a secret that has no sign of one is shown.
+//! and of options of the command that are named like secrets, such as `API_KEY` and `--api-key`, wherever they stand. Of a
+//! text above 64 KiB that is not JSON, only its length and a digest are written. Sessions, tasks, cursors, states of requests and
+//! ids of events have pseudonyms, such as `[id:4f1c25d0a3b1e8f2]`: the same ones have the same pseudonym in a trace, and nobody
+//! learns them from it, since the key is not kept. Look through a trace before you send it to somebody, since a secret that has
+//! no sign of one is shown.
 //!
 //! ```text
 //! $ mcpio trace /tmp/example.trace
@@ -148,11 +151,12 @@
 //!
 //! `TraceFile::observer` traces a single client. A thread writes the file: a slow or full
 //! disk ends the trace, and holds no message up. At 64 MiB the file begins anew, and the one before stays beside it.
+//! `TraceFile::to_sink` writes to whatever takes lines, such as a pipe, instead of a file. Call `TraceFile::flush` at the end.
 //!
 //! # Reading a trace
 //!
-//! A trace is lines of JSON: `mcp_proto::trace_file` describes and reads them, and `Trace::report` pairs requests with
-//! their answers:
+//! A trace is lines of JSON: `mcp_proto::trace_file` describes and reads them, `mcp_proto::trace_file::SCHEMA` is their JSON
+//! Schema, and `Trace::report` pairs requests with their answers:
 //!
 //! ```
 //! use mcp_hyper::mcp_proto::trace_file::{RequestOutcome, Trace};

@@ -27,6 +27,7 @@ use mcp_proto::host::consent::{Approval, ApprovalRequest, SkillRequest};
 use mcp_proto::host::control::{Failure, FailureKind};
 use mcp_proto::host::tools::ResultLimits;
 use mcp_proto::peer::client::{ClientConfig, ConnectTimeouts, Keepalive, KnownEra, OnServerEnd};
+use mcp_proto::redact::Redactor;
 use mcp_proto::schema::{ClientCapabilities, Implementation};
 use mcp_smol::{ChildLink, Command, Environment, SpawnError, SpawnErrorKind};
 
@@ -34,8 +35,8 @@ use super::discovery::look_up;
 use super::events::StderrTail;
 use super::shared::Shared;
 use super::storage::{Memory, SpillFolder};
-use super::trace_file::TraceFile;
-use super::wire::{ObserverOf, WireObserver};
+use super::trace_file::{ConnectionTrace, TraceFile};
+use super::wire::{ObserverOf, WireObserver, with_secrets_of};
 #[cfg(feature = "auth")]
 use crate::auth::{Authorization, KnownRecord};
 use crate::runtime::{AnyRuntime, Runtime as _};
@@ -249,11 +250,13 @@ impl Settings {
         let entry = &*headers.entry.clone();
         let config = self.client_config(entry, era);
         let observer = self.observe.as_ref().and_then(|observe| observe(entry));
-        let trace =
-            self.trace.as_ref().map(|trace| trace.observer(entry.name(), entry.spec().transport.name()));
-        let observers = observer.into_iter().chain(trace);
-        let mut observers: Vec<_> =
-            observers.map(|observer| observer.hiding(entry, &resolved, &headers.answers)).collect();
+        let observer = observer.map(|observer| observer.hiding(entry, &resolved, &headers.answers));
+        let traced = self.trace.as_ref().map(|trace| {
+            let redactor = with_secrets_of(Redactor::new(), entry, &resolved, &headers.answers);
+            trace.connection(entry.name(), entry.spec().transport.name(), redactor)
+        });
+        let trace = traced.as_ref().map(ConnectionTrace::observer);
+        let mut observers: Vec<_> = observer.into_iter().chain(trace).collect();
         let program = match resolved {
             ResolvedSpec::Stdio(program) => program,
             ResolvedSpec::Http(server) => return self.connect_url(config, &server, headers, observers),
@@ -267,9 +270,13 @@ impl Settings {
             command = command.current_dir(folder);
         }
         let stderr = stderr.clone();
-        let options = mcp_smol::ClientOptions::from(config)
-            .handlers(self.handlers_of(entry))
-            .on_stderr(move |line| stderr.push(&line));
+        let options =
+            mcp_smol::ClientOptions::from(config).handlers(self.handlers_of(entry)).on_stderr(move |line| {
+                stderr.push(&line);
+                if let Some(traced) = &traced {
+                    traced.record_stderr_line(&line);
+                }
+            });
         let options = match observers.is_empty() {
             true => options,
             false => options.on_wire(move |direction, bytes| {

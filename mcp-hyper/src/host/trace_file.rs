@@ -1,33 +1,39 @@
 //! Writes trace files: the traffic of connections without its secrets.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Read as _, Write as _};
+use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, SyncSender};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::{mem, thread};
 
 use http::HeaderMap;
 use mcp_proto::UnixTime;
-use mcp_proto::redact::Redactor;
+use mcp_proto::redact::{Pseudonyms, Redactor};
 use mcp_proto::trace_file::{Sender, TraceEvent, TraceHeader, TraceRecord, TracedFrame};
 use mcp_proto::transport::http::{ExchangeEnd, ExchangeId};
-use mcp_smol::WireDirection;
+use mcp_smol::{StderrLine, WireDirection};
 
-use super::wire::{WireFrame, WireObserver};
+use super::wire::{LONGEST, WireFrame, WireObserver};
 use crate::private_files::private_file;
 
 /// The most bytes of records that wait to be written.
 const MAX_WAITING: usize = 64 * 1024 * 1024;
 
+/// How long records wait for others: to wake a thread and to write cost more than all the rest.
+const BATCH_TIME: Duration = Duration::from_millis(5);
+
+/// The bytes of records that are written without waiting for more.
+const BATCH_BYTES: usize = 256 * 1024;
+
 /// A trace file that is being written: see [`mcp_proto::trace_file`] for its format.
 ///
-/// A thread writes it. The file is readable for its owner alone; a trace that is there is replaced. At 64 MiB, unless
-/// [`max_bytes`](Self::with_max_bytes) says otherwise, it begins anew, and the file before has `.1` behind its name. What
-/// cannot be written, since the disk is slow or full, is lost: the file says how many records, and [`flush`](Self::flush)
-/// why. The connections go on.
+/// A thread writes it, some milliseconds later. The file is readable for its owner alone; a trace that is there is replaced.
+/// At 64 MiB, unless [`max_bytes`](Self::with_max_bytes) says otherwise, it begins anew, and the file before has `.1` behind
+/// its name. What cannot be written, since the disk is slow or full, is lost: the file says how many records, and
+/// [`flush`](Self::flush) why. The connections go on.
 ///
 /// ```no_run
 /// use mcp_hyper::ClientOptions;
@@ -44,19 +50,11 @@ pub struct TraceFile {
 }
 
 struct Shared {
-    path: PathBuf,
+    path: Option<PathBuf>,
     start: Instant,
     connections: AtomicU64,
-    /// The bytes of records that wait to be written.
-    waiting: Arc<AtomicUsize>,
-    /// The number of records that did not fit.
-    lost: AtomicU64,
-    commands: Mutex<mpsc::Sender<WriterCommand>>,
-}
-
-enum WriterCommand {
-    Write(Vec<u8>),
-    Flush(SyncSender<io::Result<()>>),
+    pseudonyms: Pseudonyms,
+    queue: Arc<Queue>,
 }
 
 impl TraceFile {
@@ -73,50 +71,61 @@ impl TraceFile {
     /// # Errors
     /// If the file cannot be created, or there is one that is no trace.
     pub fn with_max_bytes(path: impl Into<PathBuf>, program: &str, max_bytes: u64) -> io::Result<Self> {
-        let path = path.into();
-        let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let header = TraceHeader::new(program, UnixTime::from_epoch(started), true).to_line();
-        let (commands, received) = mpsc::channel();
-        let waiting = Arc::new(AtomicUsize::new(0));
-        let mut writer = Writer {
-            file: open(&path, &header)?,
-            path: path.clone(),
-            header,
-            length: 0,
-            max_bytes,
-            waiting: waiting.clone(),
-            failure: None,
-        };
-        thread::Builder::new().name("mcp-trace".into()).spawn(move || writer.run(&received))?;
-        let shared = Shared {
-            path,
-            start: Instant::now(),
-            connections: AtomicU64::new(0),
-            waiting,
-            lost: AtomicU64::new(0),
-            commands: Mutex::new(commands),
-        };
-        Ok(Self { shared: Arc::new(shared) })
+        let (path, header) = (path.into(), header(program));
+        let output = Box::new(open(&path, &header)?);
+        let rotation = Rotation { path: path.clone(), header, length: 0, max_bytes };
+        Self::start(Some(path), Writer { output, rotation: Some(rotation), failure: None })
     }
 
-    /// The path of the file.
-    pub fn path(&self) -> &Path {
-        &self.shared.path
+    /// Writes a trace to a sink of the application, which a thread calls: each call has whole lines of
+    /// [JSON](mcp_proto::trace_file), the first the header.
+    ///
+    /// ```
+    /// use mcp_hyper::host::TraceFile;
+    ///
+    /// let trace = TraceFile::to_sink(std::io::stderr(), "my-agent 1.0.0")?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the sink does not take the header.
+    pub fn to_sink(mut sink: impl Write + Send + 'static, program: &str) -> io::Result<Self> {
+        sink.write_all(&header(program))?;
+        Self::start(None, Writer { output: Box::new(sink), rotation: None, failure: None })
     }
 
-    /// Begins the trace of a connection; `transport` is `stdio`, `http` or `websocket`. The connection is over when the last
-    /// clone of this trace of it is dropped.
-    pub fn connection(&self, server: &str, transport: &str) -> ConnectionTrace {
+    fn start(path: Option<PathBuf>, mut writer: Writer) -> io::Result<Self> {
+        let mut key = [0; 16];
+        getrandom::fill(&mut key).map_err(io::Error::other)?;
+        let queue = Arc::new(Queue::default());
+        let taken = queue.clone();
+        thread::Builder::new().name("mcp-trace".into()).spawn(move || writer.run(&taken))?;
+        let (start, connections) = (Instant::now(), AtomicU64::new(0));
+        let pseudonyms = Pseudonyms::new(key);
+        Ok(Self { shared: Arc::new(Shared { path, start, connections, pseudonyms, queue }) })
+    }
+
+    /// The path of the file; `None` of a sink.
+    pub fn path(&self) -> Option<&Path> {
+        self.shared.path.as_deref()
+    }
+
+    /// Begins the trace of a connection; `transport` is `stdio`, `http` or `websocket`, and `redactor` hides the secrets of
+    /// the connection. It is over when the last clone of this trace of it is dropped.
+    pub fn connection(&self, server: &str, transport: &str, redactor: Redactor) -> ConnectionTrace {
         let number = self.shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
-        let open = OpenConnection { file: self.clone(), number, reason: Mutex::new(None) };
+        let redactor = redactor.pseudonyms(self.shared.pseudonyms.clone());
+        let server = redactor.text(server).into_owned();
+        let (file, error_line, reason) = (self.clone(), Mutex::default(), Mutex::default());
+        let open = OpenConnection { file, number, redactor, error_line, reason };
         let connection = ConnectionTrace(Arc::new(open));
-        connection.record(TraceEvent::Opened { server: server.into(), transport: transport.into() });
+        connection.record(TraceEvent::Opened { server, transport: transport.into() });
         connection
     }
 
-    /// An observer that traces a connection, without its secrets.
+    /// An observer that traces a connection, without the secrets that [`Redactor::new`] finds.
     pub fn observer(&self, server: &str, transport: &str) -> WireObserver {
-        self.connection(server, transport).observer()
+        self.connection(server, transport, Redactor::new()).observer()
     }
 
     /// Waits until all records so far are written. It blocks the thread.
@@ -125,34 +134,23 @@ impl TraceFile {
     /// The first error of writing, after which nothing was written.
     pub fn flush(&self) -> io::Result<()> {
         let (done, wait) = mpsc::sync_channel(1);
-        self.send(WriterCommand::Flush(done));
+        let queue = &self.shared.queue;
+        // Without the thread, the sender is dropped at once.
+        queue.lock().push_flush(done);
+        queue.changed.notify_one();
         wait.recv().unwrap_or_else(|_| Err(io::Error::other("the thread that writes the trace has ended")))
     }
 
-    fn send(&self, command: WriterCommand) {
-        let commands = self.shared.commands.lock().unwrap_or_else(PoisonError::into_inner);
-        // The thread ends after all senders.
-        let _ = commands.send(command);
-    }
-
     fn write(&self, connection: u64, event: TraceEvent) {
-        let shared = &*self.shared;
-        let at = shared.start.elapsed();
-        if shared.waiting.load(Ordering::Relaxed) > MAX_WAITING {
-            shared.lost.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        let records = shared.lost.swap(0, Ordering::Relaxed);
-        if records > 0 {
-            self.write_record(TraceRecord::new(at, connection, TraceEvent::Lost { records }));
-        }
-        self.write_record(TraceRecord::new(at, connection, event));
+        let at = self.shared.start.elapsed();
+        self.shared.queue.push(TraceRecord::new(at, connection, event));
     }
+}
 
-    fn write_record(&self, record: TraceRecord) {
-        let line = record.to_line();
-        self.shared.waiting.fetch_add(line.len(), Ordering::Relaxed);
-        self.send(WriterCommand::Write(line));
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.queue.lock().is_over = true;
+        self.queue.changed.notify_one();
     }
 }
 
@@ -166,6 +164,9 @@ pub struct ConnectionTrace(Arc<OpenConnection>);
 struct OpenConnection {
     file: TraceFile,
     number: u64,
+    redactor: Redactor,
+    /// The beginning of a line of standard error that comes in pieces, and the length so far.
+    error_line: Mutex<(Vec<u8>, usize)>,
     reason: Mutex<Option<String>>,
 }
 
@@ -173,17 +174,33 @@ impl ConnectionTrace {
     /// An observer that traces the connection, without its secrets.
     pub fn observer(&self) -> WireObserver {
         let connection = self.clone();
+        let open = &*self.0;
         WireObserver::new(move |frame| connection.record_frame(&frame))
+            .pseudonyms(open.file.shared.pseudonyms.clone())
+            .redactor(open.redactor.clone())
     }
 
-    /// Writes a line of the server's standard error, or its beginning if it has `length` bytes; hides the secrets that
-    /// `redactor` finds.
-    pub fn record_stderr(&self, redactor: &Redactor, line: &[u8], length: usize) {
-        let text = String::from_utf8_lossy(line);
-        let is_cut = length > line.len();
-        let shown = if is_cut { redactor.cut_text(&text) } else { redactor.text(&text) };
-        let length = if is_cut { length } else { shown.len() };
-        self.record(TraceEvent::Stderr { frame: TracedFrame::new(shown.as_bytes(), length) });
+    /// Writes a line of the server's standard error without its secrets, once it has all pieces of it.
+    pub fn record_stderr_line(&self, line: &StderrLine) {
+        let mut pieces = self.0.error_line.lock().unwrap_or_else(PoisonError::into_inner);
+        let (text, length) = &mut *pieces;
+        if line.lost > 0 {
+            // It may begin within a secret.
+            (*text, *length) = (Vec::new(), 0);
+            return self.record(TraceEvent::Lost { records: 1 });
+        }
+        let room = LONGEST.saturating_sub(text.len());
+        text.extend_from_slice(line.text.as_bytes().get(..room).unwrap_or(line.text.as_bytes()));
+        *length += line.text.len();
+        if !line.goes_on {
+            let (text, length) = mem::take(&mut *pieces);
+            self.record_stderr(&text, length);
+        }
+    }
+
+    /// Writes a line of the server's standard error, or its beginning if it has `length` bytes, without its secrets.
+    pub fn record_stderr(&self, line: &[u8], length: usize) {
+        self.0.record_stderr(line, length);
     }
 
     /// Writes what happened. Its texts are written as they are: hide secrets before.
@@ -225,14 +242,30 @@ impl ConnectionTrace {
         });
     }
 
-    /// Sets why the connection is over, for the record of its end.
-    pub fn close(self, reason: impl Into<String>) {
-        *self.0.reason.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason.into());
+    /// Sets why the connection is over, for the record of its end, without its secrets.
+    pub fn close(self, reason: impl AsRef<str>) {
+        let reason = self.0.redactor.text(reason.as_ref()).into_owned();
+        *self.0.reason.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
+    }
+}
+
+impl OpenConnection {
+    fn record_stderr(&self, line: &[u8], length: usize) {
+        let frame = match length > line.len() {
+            // It learns from none of these lines.
+            true => TracedFrame::new(self.redactor.clone().cut_frame(line), length),
+            false => TracedFrame::new(self.redactor.text(&String::from_utf8_lossy(line)).as_bytes(), 0),
+        };
+        self.file.write(self.number, TraceEvent::Stderr { frame });
     }
 }
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {
+        let (rest, length) = mem::take(self.error_line.get_mut().unwrap_or_else(PoisonError::into_inner));
+        if length > 0 {
+            self.record_stderr(&rest, length);
+        }
         let reason = self.reason.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         self.file.write(self.number, TraceEvent::Closed { reason });
     }
@@ -258,12 +291,17 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
+fn header(program: &str) -> Vec<u8> {
+    let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    TraceHeader::new(program, UnixTime::from_epoch(started), true).to_line()
+}
+
 /// Creates the file, in the place of a trace that is there.
-fn open(path: &Path, header: &[u8]) -> io::Result<BufWriter<File>> {
+fn open(path: &Path, header: &[u8]) -> io::Result<File> {
     remove(path)?;
     let mut file = private_file().create_new(true).open(path)?;
     file.write_all(header)?;
-    Ok(BufWriter::new(file))
+    Ok(file)
 }
 
 /// Whether a file is a trace, or empty.
@@ -273,69 +311,165 @@ fn is_trace(path: &Path) -> io::Result<bool> {
     Ok(start.is_empty() || start == b"{\"mcpTrace\":")
 }
 
+/// The records that wait to be written.
+#[derive(Default)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    lines: Vec<u8>,
+    /// The number of records that did not fit.
+    lost: u64,
+    flushes: Vec<SyncSender<io::Result<()>>>,
+    is_over: bool,
+}
+
+impl Waiting {
+    fn push_flush(&mut self, done: SyncSender<io::Result<()>>) {
+        if !self.is_over {
+            self.flushes.push(done);
+        }
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.is_over || !self.flushes.is_empty() || self.lines.len() >= BATCH_BYTES
+    }
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, record: TraceRecord) {
+        let mut waiting = self.lock();
+        let before = waiting.lines.len();
+        if before > MAX_WAITING || waiting.is_over {
+            waiting.lost += 1;
+            return;
+        }
+        let records = mem::take(&mut waiting.lost);
+        if records > 0 {
+            let lost = TraceRecord::new(record.at(), record.connection, TraceEvent::Lost { records });
+            waiting.lines.extend(lost.to_line());
+        }
+        waiting.lines.extend(record.to_line());
+        // In between, the thread waits for the batch.
+        let is_first = before == 0 || (before < BATCH_BYTES && waiting.is_urgent());
+        drop(waiting);
+        if is_first {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Waits for records, and for a while for more of them; leaves `spare` for the next ones.
+    fn take(&self, spare: Vec<u8>) -> Waiting {
+        let waiting = self.lock();
+        let is_idle = |waiting: &mut Waiting| waiting.lines.is_empty() && !waiting.is_urgent();
+        let waiting = self.changed.wait_while(waiting, is_idle).unwrap_or_else(PoisonError::into_inner);
+        let more = self.changed.wait_timeout_while(waiting, BATCH_TIME, |waiting| !waiting.is_urgent());
+        let (mut waiting, _) = more.unwrap_or_else(PoisonError::into_inner);
+        let (lines, flushes) = (mem::replace(&mut waiting.lines, spare), mem::take(&mut waiting.flushes));
+        Waiting { lines, lost: 0, flushes, is_over: waiting.is_over }
+    }
+}
+
+/// The end of the thread, perhaps by a panic of the application's sink: nothing waits for it any more.
+struct End<'a>(&'a Queue);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        *self.0.lock() = Waiting { is_over: true, ..Waiting::default() };
+    }
+}
+
 /// The thread's side.
 struct Writer {
-    file: BufWriter<File>,
+    output: Box<dyn Write + Send>,
+    /// Of a file.
+    rotation: Option<Rotation>,
+    failure: Option<(io::ErrorKind, String)>,
+}
+
+struct Rotation {
     path: PathBuf,
     header: Vec<u8>,
     /// The number of bytes behind the header.
     length: u64,
     max_bytes: u64,
-    waiting: Arc<AtomicUsize>,
-    failure: Option<(io::ErrorKind, String)>,
 }
 
 impl Writer {
-    /// Writes until the last sender is gone; flushes whenever nothing waits.
-    fn run(&mut self, commands: &Receiver<WriterCommand>) {
+    /// Writes until nobody has the trace any more.
+    fn run(&mut self, queue: &Queue) {
+        let _end = End(queue);
+        let mut spare = Vec::new();
         loop {
-            let command = match commands.try_recv() {
-                Ok(command) => command,
-                Err(TryRecvError::Disconnected) => break,
-                Err(TryRecvError::Empty) => {
-                    self.attempt(|writer| writer.file.flush());
-                    let Ok(command) = commands.recv() else { break };
-                    command
-                }
+            let Waiting { mut lines, flushes, is_over, .. } = queue.take(spare);
+            // After a failure a line could be incomplete.
+            if self.failure.is_none()
+                && let Err(error) = self.write(&lines).and_then(|()| self.output.flush())
+            {
+                self.failure = Some((error.kind(), error.to_string()));
+            }
+            for done in flushes {
+                let failed = |(kind, text): (io::ErrorKind, String)| Err(io::Error::new(kind, text));
+                // If this fails, its receiver is gone.
+                let _ = done.send(self.failure.clone().map_or(Ok(()), failed));
+            }
+            if is_over {
+                return;
+            }
+            lines.clear();
+            lines.shrink_to(BATCH_BYTES);
+            spare = lines;
+        }
+    }
+
+    /// Writes whole lines: those that fit into the file, and the others into the next one.
+    fn write(&mut self, mut lines: &[u8]) -> io::Result<()> {
+        while !lines.is_empty() {
+            let fitting = match &self.rotation {
+                Some(rotation) => rotation.fitting(lines),
+                None => lines.len(),
             };
-            match command {
-                WriterCommand::Write(line) => {
-                    self.attempt(|writer| writer.write(&line));
-                    self.waiting.fetch_sub(line.len(), Ordering::Relaxed);
-                }
-                WriterCommand::Flush(done) => {
-                    self.attempt(|writer| writer.file.flush());
-                    let failed = |(kind, text): (io::ErrorKind, String)| Err(io::Error::new(kind, text));
-                    // If this fails, its receiver is gone.
-                    let _ = done.send(self.failure.clone().map_or(Ok(()), failed));
+            let (now, later) = lines.split_at(fitting);
+            self.output.write_all(now)?;
+            if let Some(rotation) = &mut self.rotation {
+                rotation.length = rotation.length.saturating_add(now.len() as u64);
+                if !later.is_empty() {
+                    self.output = Box::new(rotation.begin_anew()?);
                 }
             }
+            lines = later;
         }
-        self.attempt(|writer| writer.file.flush());
+        Ok(())
+    }
+}
+
+impl Rotation {
+    /// The length of the whole lines that fit into the file: at least one into an empty one.
+    fn fitting(&self, lines: &[u8]) -> usize {
+        let room = usize::try_from(self.max_bytes.saturating_sub(self.length)).unwrap_or(usize::MAX);
+        if lines.len() <= room {
+            return lines.len();
+        }
+        let is_end = |byte: &u8| *byte == b'\n';
+        let last = lines.get(..room).and_then(|fitting| fitting.iter().rposition(is_end));
+        let first = || lines.iter().position(is_end).filter(|_| self.length == 0);
+        last.or_else(first).map_or(0, |end| end + 1)
     }
 
-    /// Runs a step unless one has failed: after that a line could be incomplete.
-    fn attempt(&mut self, step: impl FnOnce(&mut Self) -> io::Result<()>) {
-        if self.failure.is_none()
-            && let Err(error) = step(self)
-        {
-            self.failure = Some((error.kind(), error.to_string()));
-        }
-    }
-
-    fn write(&mut self, line: &[u8]) -> io::Result<()> {
-        let length = u64::try_from(line.len()).unwrap_or(u64::MAX);
-        if self.length > 0 && self.length.saturating_add(length) > self.max_bytes {
-            self.file.flush()?;
-            let mut before = self.path.clone().into_os_string();
-            before.push(".1");
-            remove(before.as_ref())?;
-            fs::rename(&self.path, before)?;
-            self.file = open(&self.path, &self.header)?;
-            self.length = 0;
-        }
-        self.length = self.length.saturating_add(length);
-        self.file.write_all(line)
+    fn begin_anew(&mut self) -> io::Result<File> {
+        let mut before = self.path.clone().into_os_string();
+        before.push(".1");
+        remove(before.as_ref())?;
+        fs::rename(&self.path, before)?;
+        self.length = 0;
+        open(&self.path, &self.header)
     }
 }
 
@@ -376,7 +510,7 @@ mod tests {
         let path = folder.0.join("a.trace");
         fs::write(&path, "{\"mcpTrace\":1} old").unwrap();
         let file = TraceFile::create(&path, "test").unwrap();
-        file.connection("demo", "stdio").close("done");
+        file.connection("demo", "stdio", Redactor::new()).close("done");
         file.flush().unwrap();
         let trace = read(&path);
         assert_eq!(trace.header.program, "test");
@@ -406,7 +540,7 @@ mod tests {
         let folder = Folder::new("full");
         let path = folder.0.join("a.trace");
         let file = TraceFile::with_max_bytes(&path, "test", 1000).unwrap();
-        let connection = file.connection("demo", "stdio");
+        let connection = file.connection("demo", "stdio", Redactor::new());
         for number in 0..100 {
             connection.record(closed(&number.to_string()));
         }
@@ -426,7 +560,7 @@ mod tests {
         // The old file cannot have this name.
         fs::create_dir(folder.0.join("a.trace.1")).unwrap();
         let file = TraceFile::with_max_bytes(&path, "test", 200).unwrap();
-        let connection = file.connection("demo", "stdio");
+        let connection = file.connection("demo", "stdio", Redactor::new());
         for _ in 0..10 {
             connection.record(closed("over"));
         }
@@ -434,6 +568,69 @@ mod tests {
         connection.record(closed("over"));
         assert!(file.flush().is_err());
         assert!(TraceFile::create(folder.0.join("none/a.trace"), "test").is_err());
+    }
+
+    /// A sink that is full after some bytes.
+    #[derive(Clone)]
+    struct Full(Arc<Mutex<Vec<Vec<u8>>>>, usize);
+
+    impl Write for Full {
+        fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
+            let mut written = self.0.lock().unwrap();
+            if written.concat().len() + lines.len() > self.1 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            written.push(lines.to_vec());
+            Ok(lines.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    struct Panics(bool);
+
+    impl Write for Panics {
+        fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
+            assert!(!std::mem::replace(&mut self.0, true), "the sink of the application panics");
+            Ok(lines.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn written_by_a_sink_that_panics() -> io::Error {
+        let file = TraceFile::to_sink(Panics(false), "test").unwrap();
+        let connection = file.connection("demo", "stdio", Redactor::new());
+        connection.record(closed("over"));
+        file.flush().unwrap_err()
+    }
+
+    #[test]
+    fn sink_takes_whole_lines_until_it_is_full() {
+        let sink = Full(Arc::default(), 4000);
+        let file = TraceFile::to_sink(sink.clone(), "test").unwrap();
+        assert_eq!(file.path(), None);
+        let connection = file.connection("demo", "stdio", Redactor::new());
+        for number in 0..10 {
+            connection.record(closed(&number.to_string()));
+        }
+        file.flush().unwrap();
+        connection.record(closed(&"x".repeat(4000)));
+        assert_eq!(file.flush().unwrap_err().kind(), io::ErrorKind::StorageFull);
+        // Nothing follows what is missing, and nobody else notices.
+        connection.record(closed("over"));
+        connection.close("done");
+        assert_eq!(file.flush().unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!(written_by_a_sink_that_panics().kind(), io::ErrorKind::Other);
+        let written = sink.0.lock().unwrap();
+        assert!(written.iter().all(|lines| lines.ends_with(b"\n")));
+        let trace = Trace::parse(&written.concat()).unwrap();
+        assert_eq!(trace.records.last().unwrap().event, closed("9"));
+        assert_eq!((trace.records.len(), trace.unread.len()), (11, 0));
     }
 
     #[test]

@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use mcp_proto::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use mcp_proto::codec::{Line, Lines, media};
 use mcp_proto::host::config::{Answers, Lookup, ResolvedSpec, ServerEntry};
-use mcp_proto::redact::{Redactor, is_secret_header};
-use mcp_proto::transport::http::{ExchangeEnd, ExchangeId};
+use mcp_proto::redact::{Pseudonyms, Redactor, is_secret_header};
+use mcp_proto::transport::http::{ExchangeEnd, ExchangeId, header as own_headers};
+use mcp_proto::{Bytes, Secret};
 use mcp_smol::WireDirection;
 
 use crate::WireEvent;
 
 /// The longest message that is passed on completely, in bytes.
-const LONGEST: usize = 64 * 1024;
+pub(super) const LONGEST: usize = 64 * 1024;
 
 /// Most responses that are read at a time. Of one that exceeds them, the rest is not shown.
 const MAX_BODIES: usize = 256;
@@ -34,7 +34,8 @@ pub enum WireFrame<'a> {
         direction: WireDirection,
         /// The response that it is a part of, over HTTP.
         exchange: Option<ExchangeId>,
-        /// The text; of one that is longer than 64 KiB only its beginning.
+        /// The text; of one that is longer than 64 KiB only its beginning, or a mark alone [if it is not
+        /// JSON](Redactor::cut_frame).
         text: Cow<'a, [u8]>,
         /// The length of the whole in bytes, secrets included.
         bytes: usize,
@@ -124,6 +125,7 @@ impl fmt::Display for WireFrame<'_> {
 pub struct WireObserver {
     watch: Box<dyn FnMut(WireFrame<'_>) + Send>,
     redactor: Option<Redactor>,
+    pseudonyms: Option<Pseudonyms>,
     sent: Lines,
     received: Lines,
     /// The bodies of responses that have not ended.
@@ -142,6 +144,7 @@ impl WireObserver {
         Self {
             watch: Box::new(watch),
             redactor: Some(Redactor::new()),
+            pseudonyms: None,
             sent: Lines::new(LONGEST),
             received: Lines::new(LONGEST),
             bodies: BTreeMap::new(),
@@ -149,31 +152,30 @@ impl WireObserver {
     }
 
     setters! {
-        /// Sets what hides the secrets. A host adds those that it knows.
-        pub fn redactor(self, redactor: Redactor) { self.redactor = Some(redactor) }
-
         /// Hides nothing: tokens and passwords are in the frames then.
         pub fn unredacted(self) { self.redactor = None }
     }
 
-    /// Hides the secrets of a connection: typed passwords, and values with secret names.
-    pub(super) fn hiding(mut self, entry: &ServerEntry, resolved: &ResolvedSpec, answers: &Answers) -> Self {
-        self.redactor = self.redactor.take().map(|redactor| {
-            let inputs = &entry.spec().inputs;
-            let is_password = |id: &str| inputs.iter().any(|input| input.id == id && input.is_password);
-            let looked_up = answers.iter().filter(|(lookup, _)| match lookup {
-                Lookup::Input(id) => is_password(id),
-                Lookup::Variable(name) => is_secret_header(name),
-                _ => false,
-            });
-            let named = match resolved {
-                ResolvedSpec::Stdio(program) => &program.env,
-                ResolvedSpec::Http(server) => &server.headers,
-            };
-            let named = named.iter().filter(|(name, _)| is_secret_header(name));
-            let secrets = looked_up.map(|(_, secret)| secret).chain(named.map(|(_, secret)| secret));
-            secrets.fold(redactor, |redactor, secret| redactor.known(secret.expose()))
+    /// Sets what hides the secrets. A host adds those that it knows.
+    pub fn redactor(mut self, redactor: Redactor) -> Self {
+        self.redactor = Some(match &self.pseudonyms {
+            Some(pseudonyms) => redactor.pseudonyms(pseudonyms.clone()),
+            None => redactor,
         });
+        self
+    }
+
+    /// Has pseudonyms in any redactor.
+    pub(super) fn pseudonyms(mut self, pseudonyms: Pseudonyms) -> Self {
+        self.redactor = self.redactor.take().map(|redactor| redactor.pseudonyms(pseudonyms.clone()));
+        self.pseudonyms = Some(pseudonyms);
+        self
+    }
+
+    /// Hides the secrets of a connection too.
+    pub(super) fn hiding(mut self, entry: &ServerEntry, resolved: &ResolvedSpec, answers: &Answers) -> Self {
+        self.redactor =
+            self.redactor.take().map(|redactor| with_secrets_of(redactor, entry, resolved, answers));
         self
     }
 
@@ -197,9 +199,10 @@ impl WireObserver {
     pub fn handle_event(&mut self, event: WireEvent<'_>) {
         match event {
             WireEvent::Request { exchange, method, url, headers, body } => {
+                self.learn(headers);
                 let (url, headers) = (self.url(url), self.headers(headers));
                 let bytes = body.len();
-                let body = redact(&mut self.redactor, beginning(body));
+                let body = redact(&mut self.redactor, beginning(body), bytes);
                 (self.watch)(WireFrame::Request { exchange, method, url, headers, body, bytes });
             }
             WireEvent::Head { exchange, status, headers } => {
@@ -216,7 +219,8 @@ impl WireObserver {
             }
             WireEvent::End { exchange, end } => {
                 self.close_body(exchange);
-                (self.watch)(WireFrame::End { exchange, end: Some(end) });
+                let end = self.end(end);
+                (self.watch)(WireFrame::End { exchange, end: Some(&end) });
             }
             WireEvent::Aborted { exchange } => {
                 self.close_body(exchange);
@@ -282,7 +286,7 @@ impl WireObserver {
     }
 
     fn show(&mut self, direction: WireDirection, exchange: Option<ExchangeId>, text: &[u8], bytes: usize) {
-        let text = redact(&mut self.redactor, text);
+        let text = redact(&mut self.redactor, text, bytes);
         (self.watch)(WireFrame::Message { direction, exchange, text, bytes });
     }
 
@@ -290,13 +294,46 @@ impl WireObserver {
         self.redactor.as_ref().map_or(Cow::Borrowed(url), |redactor| redactor.text(url))
     }
 
+    /// Hides the credentials of a request wherever they come back. A proof of possession is of use only once.
+    fn learn(&mut self, headers: &HeaderMap) {
+        let Some(redactor) = &mut self.redactor else { return };
+        let is_lasting = |name: &HeaderName, value: &HeaderValue| match name.as_str() {
+            "authorization" | "proxy-authorization" | "cookie" => true,
+            name => value.is_sensitive() && name != "dpop",
+        };
+        let lasting = headers.iter().filter(|(name, value)| is_lasting(name, value));
+        lasting.for_each(|(_, value)| redactor.learn(value.as_bytes()));
+    }
+
+    /// Hides the secrets in the description of an end.
+    fn end<'a>(&self, end: &'a ExchangeEnd) -> Cow<'a, ExchangeEnd> {
+        let Some(redactor) = &self.redactor else { return Cow::Borrowed(end) };
+        let shown = |text: &str| redactor.text(text).into_owned();
+        match end {
+            ExchangeEnd::Complete => Cow::Borrowed(end),
+            ExchangeEnd::Truncated(why) => Cow::Owned(ExchangeEnd::Truncated(shown(why))),
+            ExchangeEnd::Failed { sent, detail } => {
+                Cow::Owned(ExchangeEnd::Failed { sent: *sent, detail: shown(detail) })
+            }
+            ExchangeEnd::Unreachable(why) => Cow::Owned(ExchangeEnd::Unreachable(shown(why))),
+        }
+    }
+
     fn headers<'a>(&self, headers: &'a HeaderMap) -> Cow<'a, HeaderMap> {
         let Some(redactor) = &self.redactor else { return Cow::Borrowed(headers) };
         let mut shown = headers.clone();
+        let is_of_task =
+            headers.get(own_headers::METHOD).is_some_and(|method| method.as_bytes().starts_with(b"tasks/"));
         for (name, value) in &mut shown {
-            // Values of an application's source are secret under any name.
-            let name = if value.is_sensitive() { "authorization" } else { name.as_str() };
-            let text = redactor.header(name, &String::from_utf8_lossy(value.as_bytes())).into_owned();
+            let text = String::from_utf8_lossy(value.as_bytes());
+            let text = match name.as_str() {
+                name @ (own_headers::SESSION_ID | own_headers::LAST_EVENT_ID) => redactor.header(name, &text),
+                // Values of an application's source are secret under any name.
+                _ if value.is_sensitive() => redactor.header("authorization", &text),
+                own_headers::NAME if is_of_task => redactor.identifier_text(&text),
+                name => redactor.header(name, &text),
+            };
+            let text = text.into_owned();
             *value = HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("…"));
         }
         Cow::Owned(shown)
@@ -316,12 +353,44 @@ impl Drop for WireObserver {
 
 debug_fields! { WireObserver(self) { redactor, bodies = self.bodies.len() } }
 
+/// Adds the secrets of a connection: typed passwords, values with secret names, the secrets in its URL and its arguments.
+pub(super) fn with_secrets_of(
+    redactor: Redactor,
+    entry: &ServerEntry,
+    resolved: &ResolvedSpec,
+    answers: &Answers,
+) -> Redactor {
+    let inputs = &entry.spec().inputs;
+    let is_password = |id: &str| inputs.iter().any(|input| input.id == id && input.is_password);
+    let looked_up = answers.iter().filter(|(lookup, _)| match lookup {
+        Lookup::Input(id) => is_password(id),
+        Lookup::Variable(name) => is_secret_header(name),
+        _ => false,
+    });
+    let (named, other, redactor) = match resolved {
+        ResolvedSpec::Stdio(program) => {
+            let words: Vec<_> = program.args.iter().map(Secret::expose).collect();
+            (&program.env, None, redactor.known_in_command(&words))
+        }
+        ResolvedSpec::Http(server) => {
+            (&server.headers, server.client_secret.as_ref(), redactor.known_in(server.url.expose()))
+        }
+    };
+    let named = named.iter().filter(|(name, _)| is_secret_header(name));
+    let secrets = looked_up.map(|(_, secret)| secret).chain(named.map(|(_, secret)| secret)).chain(other);
+    secrets.fold(redactor, |redactor, secret| redactor.known(secret.expose()))
+}
+
 /// Makes the observer of a connection, if it has one.
 pub(super) type ObserverOf = Arc<dyn Fn(&ServerEntry) -> Option<WireObserver> + Send + Sync>;
 
 //= F104 "Secrets are redacted before frames are logged"
-fn redact<'a>(redactor: &mut Option<Redactor>, text: &'a [u8]) -> Cow<'a, [u8]> {
-    redactor.as_mut().map_or(Cow::Borrowed(text), |redactor| redactor.frame(text))
+fn redact<'a>(redactor: &mut Option<Redactor>, text: &'a [u8], bytes: usize) -> Cow<'a, [u8]> {
+    match redactor {
+        None => Cow::Borrowed(text),
+        Some(redactor) if bytes > text.len() => redactor.cut_frame(text),
+        Some(redactor) => redactor.frame(text),
+    }
 }
 
 fn beginning(text: &[u8]) -> &[u8] {

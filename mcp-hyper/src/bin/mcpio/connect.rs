@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_rustls::pki_types::CertificateDer;
 use futures_rustls::pki_types::pem::PemObject as _;
 use futures_rustls::rustls::{self, RootCertStore};
-use mcp_hyper::host::{ConnectionTrace, WireObserver};
+use mcp_hyper::host::{ConnectionTrace, TraceFile, WireObserver};
 use mcp_proto::front::{Client, ClientHandlers, Error};
 use mcp_proto::host::config::parse_dotenv;
 use mcp_proto::host::tools::{ItemKind, LookupError};
@@ -193,9 +193,9 @@ fn http_options(
     if let Some(file) = &common.cacert {
         options = options.tls(tls_config(file)?);
     }
-    let redactor = redactor(common)?;
+    let redactor = redactor(common)?.known_in(url);
     let transport = if url.starts_with("ws") { "websocket" } else { "http" };
-    let traced = common.traced.as_ref().map(|file| file.connection(&redactor.text(url), transport));
+    let traced = common.traced.as_ref().map(|file| file.connection(url, transport, redactor.clone()));
     let mut observers = observers(traced.as_ref(), &redactor, common);
     if !observers.is_empty() {
         options = options.on_wire(move |event| {
@@ -213,7 +213,8 @@ fn over_stdio(
 ) -> Result<PendingConnection> {
     let mut options = ClientOptions::from(setup.config).handlers(setup.handlers);
     let redactor = redactor_of(command, common)?;
-    let traced = common.traced.as_ref().map(|file| file.connection(&server_name(command), "stdio"));
+    let trace = |file: &TraceFile| file.connection(&server_name(command), "stdio", redactor.clone());
+    let traced = common.traced.as_ref().map(trace);
     let mut observers = observers(traced.as_ref(), &redactor, common);
     options = options.on_wire(move |direction, bytes| {
         if direction == WireDirection::Received {
@@ -228,7 +229,7 @@ fn over_stdio(
                 reports::stderr(screen, &redactor, &line);
             }
             if let Some(traced) = &traced {
-                traced.record_stderr(&redactor, line.text.as_bytes(), line.text.len());
+                traced.record_stderr_line(&line);
             }
         });
     }
@@ -244,7 +245,7 @@ fn observers(
     common: &CommonOptions,
 ) -> Vec<WireObserver> {
     let printed = common.trace.then(|| reports::trace(None, redactor.clone()));
-    let written = traced.map(|connection| connection.observer().redactor(redactor.clone()));
+    let written = traced.map(ConnectionTrace::observer);
     printed.into_iter().chain(written).collect()
 }
 
@@ -301,18 +302,7 @@ pub(crate) fn redactor(common: &CommonOptions) -> Result<Redactor> {
 /// Makes a redactor that also knows what stands behind the options of a command with secret names.
 pub(crate) fn redactor_of(command: &[OsString], common: &CommonOptions) -> Result<Redactor> {
     let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
-    let mut redactor = redactor(common)?;
-    for (at, word) in words.iter().enumerate() {
-        let (name, value) = match word.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (&**word, words.get(at + 1).map(|value| &**value)),
-        };
-        let name = name.trim_start_matches('-');
-        if let Some(value) = value.filter(|_| name.len() < word.len() && is_secret_header(name)) {
-            redactor = redactor.known(value);
-        }
-    }
-    Ok(redactor)
+    Ok(redactor(common)?.known_in_command(&words))
 }
 
 /// The headers for a server at a URL. Those of the command line come last.

@@ -54,8 +54,8 @@ pub(crate) async fn run(command: &[OsString], common: &CommonOptions) -> Result 
     };
     let redactor = with_own_secrets(redactor_of(command, common)?);
     let mut child = start(command, common)?;
-    let connection = trace.connection(&server_name(command), "stdio");
-    let (recorder, recording) = Recorder::start(connection, redactor)?;
+    let connection = trace.connection(&server_name(command), "stdio", redactor);
+    let (recorder, recording) = Recorder::start(connection)?;
     // The threads read from this process's own streams, whose buffers would hold messages back.
     let (input, output, errors) = own_streams().map_err(CommandError::server)?;
     let taken = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -199,14 +199,13 @@ enum Piece {
 }
 
 impl Recorder {
-    fn start(connection: ConnectionTrace, redactor: Redactor) -> Result<(Self, Recording)> {
+    fn start(connection: ConnectionTrace) -> Result<(Self, Recording)> {
         let (pieces, received) = mpsc::channel();
         let recorder = Self { pieces, waiting: Arc::default() };
         let is_late = Arc::new(AtomicBool::new(false));
         let mut records = Records {
             connection: connection.clone(),
-            observer: connection.observer().redactor(redactor.clone()),
-            redactor,
+            observer: connection.observer(),
             errors: Lines::new(LONGEST),
             gaps: [false; 2],
         };
@@ -272,7 +271,6 @@ impl Recording {
 struct Records {
     connection: ConnectionTrace,
     observer: WireObserver,
-    redactor: Redactor,
     errors: Lines,
     /// Whether the beginning of the present line is missing, of either direction.
     gaps: [bool; 2],
@@ -319,8 +317,8 @@ impl Records {
 
     fn record_error(&self, line: &Line) {
         match line {
-            Line::Whole(text) => self.connection.record_stderr(&self.redactor, text, text.len()),
-            Line::TooLong { head, bytes, .. } => self.connection.record_stderr(&self.redactor, head, *bytes),
+            Line::Whole(text) => self.connection.record_stderr(text, text.len()),
+            Line::TooLong { head, bytes, .. } => self.connection.record_stderr(head, *bytes),
         }
     }
 }

@@ -33,10 +33,10 @@ pub(crate) fn open(common: &mut CommonOptions) -> Result {
 
 /// Waits until the file of `--trace-file` is written.
 pub(crate) fn flush(common: &CommonOptions, messages: &mut Screen) {
-    if let Some(file) = &common.traced
+    if let (Some(file), Some(path)) = (&common.traced, &common.trace_file)
         && let Err(error) = file.flush()
     {
-        let path = file.path().display();
+        let path = path.display();
         let _ = messages.line(styled(BAD, format_args!("the trace {path} is not complete: {error}")));
     }
 }

@@ -258,3 +258,22 @@ fn secrets_of_the_environment_and_of_the_command_are_hidden() {
     }
     assert!(written.contains("\"server\":\"sh\""), "{written}");
 }
+
+#[test]
+fn full_disk_ends_the_trace_and_nothing_else() {
+    let trace = TraceOf::new("full");
+    let mut command = Command::new("sh");
+    // No file grows beyond some kilobytes, and nobody dies of it.
+    command.args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$0\" \"$@\""]).arg(program());
+    command.arg("tap").arg("--trace-file").arg(&trace.0).args(["--", "sh", "-c", "cat; exit 7"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let input: String = (0..1000).map(|number| format!("{{\"number\":{number}}}\n")).collect();
+    let output = run(command, input.as_bytes());
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), input);
+    assert_eq!(output.status.code(), Some(7));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("is not complete"), "{errors}");
+    // What was written before is a trace.
+    assert!(fs::metadata(&trace.0).unwrap().len() <= 8 * 1024);
+    assert_eq!(trace.read().header.program, concat!("mcpio ", env!("CARGO_PKG_VERSION")));
+}

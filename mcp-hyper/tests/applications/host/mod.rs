@@ -8,6 +8,7 @@ mod layers;
 mod lists;
 mod login;
 mod rotated;
+mod secrets;
 mod servers;
 mod skills;
 mod spills;
