@@ -402,6 +402,24 @@ fn layer_sees_the_end_of_a_call_that_became_a_task() {
 }
 
 #[test]
+fn layer_can_pass_on_only_the_request_that_it_got() {
+    let other = || {
+        act(|request: LayerRequest, next: Next| {
+            let other = CallToolParams::new("greet");
+            next.run(LayerRequest::of_host("tools/call", &other, "other", request.clock()))
+        })
+    };
+    let expected = "a layer passed on another request than it got (-32603)";
+    let of_client = pair(router()).handlers(ClientHandlers::new().layer(other()));
+    for mut pair in [of_client, pair(router().layer(other()))] {
+        pair.run(async |client| {
+            let error = client.call_tool("greet", json!({})).await.unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        });
+    }
+}
+
+#[test]
 fn layer_decides_about_the_requests_of_a_task() {
     let layer = act(|mut request: LayerRequest, next: Next| match request.method() {
         "tasks/cancel" => {
