@@ -505,7 +505,8 @@ function refresh() {
   $("window").replaceChildren(...[state.from, state.to].map((at) => span("", seconds(at))));
   state.shown = { sequence: rows, requests: sortRequests(requests), findings };
   showView();
-  drawOverview();
+  // The rows are on the screen before it.
+  setTimeout(drawOverview);
 }
 
 function showView() {
