@@ -7,6 +7,7 @@ use crate::Instant;
 config! {
     /// Exponential backoff between the attempts at an operation.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
     pub struct Backoff {
         /// The first pause; each further pause is twice as long. Each is shortened at random by up to half. Default 500
         /// ms.

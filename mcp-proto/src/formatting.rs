@@ -108,16 +108,17 @@ macro_rules! config {
     (
         $(#[$attribute:meta])*
         pub struct $name:ident {
-            $($(#[$field_attribute:meta])* $visibility:vis $field:ident: $type:ty = $default:expr,)+
+            $($(#[$field_attribute:meta])*
+                $visibility:vis $field:ident: $type:ty = $default:expr $(; only with $feature:literal)?,)+
         }
         $($constructor:tt)*
     ) => {
         $(#[$attribute])*
         pub struct $name {
-            $($(#[$field_attribute])* $visibility $field: $type,)+
+            $($(#[$field_attribute])* $(#[cfg(feature = $feature)])? $visibility $field: $type,)+
         }
 
-        config! { @$name { $($field: $default,)+ } $($constructor)* }
+        config! { @$name { $($(#[cfg(feature = $feature)])? $field: $default,)+ } $($constructor)* }
     };
     (@$name:ident $fields:tt) => {
         impl Default for $name {

@@ -12,6 +12,7 @@ config! {
     /// assert!(limits.depth > 0);
     /// ```
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
     pub struct Limits {
         /// The longest message accepted, in bytes. A longer one is skipped and reported; if its id can be read, that
         /// request ends at once.

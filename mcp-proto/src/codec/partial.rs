@@ -17,14 +17,17 @@ const KEPT_BYTES: usize = 128 * 1024;
 
 /// One line, without its line ending.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub enum Line {
     /// A line within the limit.
-    Whole(Bytes),
+    Whole(#[cfg_attr(feature = "trace-file", serde(with = "crate::trace_file::frame"))] Bytes),
     /// The two ends of a line over the limit.
     TooLong {
         /// The beginning of the line: at most 4 KiB, and no more than the limit.
+        #[cfg_attr(feature = "trace-file", serde(with = "crate::trace_file::frame"))]
         head: Bytes,
         /// The end of the line, without any bytes that are in `head`: at most 1 KiB.
+        #[cfg_attr(feature = "trace-file", serde(with = "crate::trace_file::frame"))]
         tail: Bytes,
         /// The whole length of the line, in bytes; saturating.
         bytes: usize,

@@ -26,6 +26,7 @@ pub use url::{IconPolicy, IconSource, ImageKind, UnsafeIconError, UnsafeUrlError
 
 /// Whether a host believes a server's annotations of its tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub enum Trust {
     /// The annotations are believed.
     Trusted,

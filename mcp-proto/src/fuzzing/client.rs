@@ -90,6 +90,7 @@ impl Target for Client {
     fn new(config: &Config, run: RunState) -> Self {
         let mut client = harness::config(config.mode, config.keepalive, config.tight);
         client.can_reopen = config.reopen;
+        client.recorder = run.recording.recorder();
         client.capabilities.roots = Some(Default::default());
         client.capabilities = client.capabilities.with(ClientCapability::ElicitationUrl);
         let app = Application::new(StreamClient::new(client), run);

@@ -1,9 +1,11 @@
 //! The driver of every fuzzed machine: it applies the operations and checks the contracts that all machines keep.
 
 use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 use core::fmt::{Debug, Write as _};
 use core::mem;
 use core::time::Duration;
+use std::sync::Mutex;
 
 use arbitrary::{Arbitrary, Unstructured};
 use bytes::Bytes;
@@ -18,7 +20,9 @@ use crate::rpc::{self, ErrorObject, Frame, Message};
 use crate::schema::{
     Implementation, Method, SubscriptionFilter, SubscriptionsListen, SubscriptionsListenParams,
 };
-use crate::{Instant, Limits};
+use crate::trace_file::{MachineRecorder, Trace, TraceEvent, TraceHeader, TraceRecord};
+use crate::transport::{ReplayError, replay};
+use crate::{Instant, Limits, UnixTime};
 
 /// A machine in its simulated environment.
 pub(super) trait Target: Sized {
@@ -146,6 +150,7 @@ fn execute<T: Target>(
     target.check_end();
     assert_eq!(target.in_flight(), 0, "requests are in flight after the end");
     assert_eq!(target.poll_timeout(), None, "a timeout remains after the end");
+    target.run().recording.check();
     target.run().finish()
 }
 
@@ -165,7 +170,43 @@ pub(super) struct RunState {
     requests: BTreeMap<RequestId, bool>,
     transcript: String,
     chunk_mode: ChunkMode,
+    pub(super) recording: Recording,
 }
+
+/// A trace of machines, with their secrets.
+pub struct Recording(Arc<Mutex<Vec<u8>>>);
+
+impl Default for Recording {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(TraceHeader::new("fuzz", UnixTime::EPOCH, false).to_line())))
+    }
+}
+
+impl Recording {
+    /// A recorder that writes it.
+    pub fn recorder(&self) -> Option<MachineRecorder> {
+        let file = self.0.clone();
+        Some(MachineRecorder::new(move |record| {
+            let record = TraceRecord::new(Duration::ZERO, 1, TraceEvent::Machine(record));
+            file.lock().unwrap().extend(record.to_line());
+        }))
+    }
+
+    /// Runs its machines again. Returns the number of steps, and of the bytes of the trace.
+    pub fn check(&self) -> (usize, usize) {
+        let file = self.0.lock().unwrap();
+        let trace = Trace::parse(&file).unwrap();
+        assert_eq!(trace.unread, []);
+        match replay(&trace) {
+            Err(ReplayError::NoMachines { .. }) => {}
+            Err(error) => panic!("contract 13: {error}"),
+            Ok(report) => assert_eq!((report.steps, report.unfinished.len()), (trace.records.len(), 0)),
+        }
+        (trace.records.len(), file.len())
+    }
+}
+
+debug_fields! { Recording {} }
 
 impl RunState {
     fn new(chunk_mode: ChunkMode) -> Self {
@@ -175,6 +216,7 @@ impl RunState {
             requests: BTreeMap::new(),
             transcript: String::new(),
             chunk_mode,
+            recording: Recording::default(),
         }
     }
 

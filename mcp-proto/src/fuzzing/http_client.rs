@@ -148,6 +148,7 @@ impl Target for Client {
             client.limits.exchanges = 1;
             client.limits.header_bytes = 64;
         }
+        client.recorder = run.recording.recorder();
         let mut http = HttpClientConfig::new(client, "http://localhost/mcp");
         http.seed = config.seed;
         http.chunked_results = config.dialect;

@@ -23,6 +23,7 @@ mod trace_file;
 mod wire;
 
 pub use auth::{challenge, fetch_policy, metadata, token_answer};
+pub use harness::Recording;
 pub use host::{host_config, host_control, host_names, host_results};
 pub use skills::skill_manifest;
 pub use sse::{redact, sse};

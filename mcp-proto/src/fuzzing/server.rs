@@ -141,6 +141,7 @@ impl Target for Server {
                 ..server.limits
             };
         }
+        server.recorder = run.recording.recorder();
         Self {
             server: StreamServer::new(server),
             run,

@@ -15,6 +15,7 @@ use crate::schema::Revision;
 
 /// The id of an HTTP exchange: one request and its answer. A client or server never reuses one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub struct ExchangeId(u64);
 
 impl ExchangeId {

@@ -9,6 +9,7 @@ use crate::rpc::Id;
 
 /// A request of the other side that awaits an answer: a local handle, never reused on a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub struct InboundId(u64);
 
 impl InboundId {

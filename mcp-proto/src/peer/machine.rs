@@ -19,7 +19,7 @@ use crate::{Instant, Limits};
 /// A machine of either role, as a transport drives it.
 pub trait Machine {
     /// The events for the application.
-    type Event;
+    type Event: core::fmt::Debug;
 
     /// Returns the length of the `_meta` that `text` begins with, if that is the one of the last message, which need not be
     /// scanned again.
@@ -191,6 +191,7 @@ pub trait Outbox {
 ///
 /// <https://modelcontextprotocol.io/docs/2026-07-28/tutorials/security/security_best_practices>
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub struct Principal(Arc<str>);
 
 impl Principal {
@@ -211,6 +212,7 @@ debug_fields! { Principal => "Principal(…)" }
 /// was sent; other transports show the JSON-RPC error alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub enum Denial {
     /// The client is not allowed to make the request. Status 403, with this challenge as `WWW-Authenticate`.
     Challenge(String),
@@ -240,24 +242,26 @@ pub trait Passage {
 
 /// A piece of input or output that was held back.
 #[derive(Debug)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub enum HeldPiece {
     /// A received line, or a whole message with its charge to a byte budget.
-    Received(Line, Option<MessageCharge>),
+    Received(Line, #[cfg_attr(feature = "trace-file", serde(skip))] Option<MessageCharge>),
     /// The end of the connection, with the transport's description.
     End(String),
     /// Lines to be sent, each with its line break.
-    Block(Vec<u8>),
+    Block(#[cfg_attr(feature = "trace-file", serde(with = "crate::trace_file::frame"))] Vec<u8>),
     /// A message to be sent.
-    Message(Bytes),
+    Message(#[cfg_attr(feature = "trace-file", serde(with = "crate::trace_file::frame"))] Bytes),
     /// An event of the answer to an HTTP exchange.
     Event(ExchangeId, SseItem),
     /// The whole answer to an HTTP exchange. Its end follows.
-    Answer(ExchangeId, Bytes),
+    Answer(ExchangeId, #[cfg_attr(feature = "trace-file", serde(with = "crate::trace_file::frame"))] Bytes),
     /// The end of an HTTP exchange.
     ExchangeEnd(ExchangeId),
     /// The body of a request that begins an HTTP exchange.
     Request {
         exchange: ExchangeId,
+        #[cfg_attr(feature = "trace-file", serde(with = "crate::trace_file::frame"))]
         body: Bytes,
         /// Whether headers repeat some of the arguments in it.
         has_fixed_arguments: bool,

@@ -3,6 +3,19 @@
 //! A peer owns no framing and no buffer: it takes whole [messages](crate::rpc::Message) and writes through the
 //! `Outbox` that its transport passes in. Applications drive the [transports](crate::transport).
 
+/// Records a command before it is given: one that has a record, or may have none and then a name.
+#[cfg(any(feature = "client", feature = "server"))]
+macro_rules! record {
+    ($self:ident, $command:expr) => {
+        #[cfg(feature = "trace-file")]
+        $self.record(|| crate::peer::recorded::command_step(Some($command), ""));
+    };
+    ($self:ident, $command:expr, $what:expr) => {
+        #[cfg(feature = "trace-file")]
+        $self.record(|| crate::peer::recorded::command_step($command, $what));
+    };
+}
+
 pub(crate) mod admission;
 mod carriage;
 #[cfg(feature = "client")]
@@ -13,6 +26,8 @@ mod inbound;
 mod machine;
 mod options;
 mod outcome;
+#[cfg(all(feature = "trace-file", any(feature = "client", feature = "server")))]
+pub(crate) mod recorded;
 mod requests;
 #[cfg(feature = "server")]
 pub mod server;

@@ -15,6 +15,7 @@ use crate::schema::{LoggingLevel, Meta};
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 #[must_use = "options do nothing without a request"]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub struct RequestOptions {
     /// How long to wait for the answer; each progress notification restarts the wait. `None` takes the peer's default;
     /// `Some(Duration::MAX)` waits for ever, within `hard_timeout`.
@@ -43,6 +44,7 @@ pub struct RequestOptions {
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub enum InputMode {
     /// The client asks the application for each input, and sends the request again with the answers. The inputs are
     /// events like a legacy server's requests. The handle of the request stays the same, and it ends once.
@@ -57,6 +59,7 @@ pub enum InputMode {
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching>
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub enum CacheMode {
     /// Use a cached answer while the server's lifetime for it lasts.
     #[default]
@@ -78,6 +81,7 @@ pub enum CacheMode {
 ///
 /// <https://modelcontextprotocol.io/extensions/tasks>
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub enum TaskMode {
     /// The client follows the task; the task's result is the outcome of the request.
     #[default]
@@ -92,6 +96,7 @@ pub enum TaskMode {
 /// Whether a request is sent again, as a new one, if the connection that carries its answer breaks. The server may have
 /// acted on the first one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub enum ReissuePolicy {
     /// Send it again if the method only reads, or if a trusted server declares the tool read-only or idempotent:
     /// `HttpClientConfig::annotations`.
@@ -105,6 +110,7 @@ pub enum ReissuePolicy {
 
 /// Whether a request asks for progress notifications.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub enum ProgressOption {
     /// Ask for methods that may take long: calling tools, reading resources, getting prompts, sampling, elicitation.
     #[default]

@@ -202,6 +202,7 @@ pub(crate) const UNPOLLED_DRIVER: &str = "nothing polls the connection's `driver
 /// Why a request can no longer be answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub enum LostReason {
     /// The peer ended the connection; with details from the transport, such as an exit status.
     Disconnected(String),

@@ -14,6 +14,7 @@ use crate::schema::MethodInfo;
 ///
 /// Handles are numbered in the order in which requests are made. The number is also the first id on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub struct RequestId(i64);
 
 impl RequestId {

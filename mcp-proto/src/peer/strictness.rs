@@ -11,6 +11,7 @@ use crate::schema::{Method as _, MethodInfo, Ping, Revision, ServerCapability};
 /// as a diagnostic with a [`Leniency`]. With either strictness, this side itself sends only conforming messages, and HTTP
 /// servers reject every request that the specification requires them to reject.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub enum Strictness {
     /// Tolerate and report known deviations.
     #[default]

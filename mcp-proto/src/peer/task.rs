@@ -15,6 +15,7 @@ use crate::schema::{EmptyResult, Json, Meta, Revision, meta};
 
 /// A command for a task that is known by its identifier alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub enum TaskCommand {
     /// Follow the task to its end: the outcome is the task's result, as for the request that created it. Cancelling
     /// this request leaves the task running.

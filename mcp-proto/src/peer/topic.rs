@@ -8,6 +8,7 @@ use crate::schema::{
 
 /// A list whose changes a client can subscribe to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub enum ListKind {
     /// The list of tools.
     Tools,
@@ -43,6 +44,7 @@ impl ListKind {
 /// A topic that can change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub enum Topic {
     /// A list.
     List(ListKind),

@@ -237,6 +237,7 @@ impl<'de> Deserialize<'de> for Id {
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#error-responses>
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub struct ErrorObject {
     /// The kind of error: see [`code`].
     pub code: i64,

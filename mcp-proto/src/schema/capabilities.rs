@@ -74,6 +74,7 @@ macro_rules! capabilities {
     }) => {
         $(#[$attr])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
         #[non_exhaustive]
         pub enum $name {
             $( $(#[$vattr])* $variant, )*

@@ -41,6 +41,7 @@ use crate::prelude::*;
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation>
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub struct Extension {
     identifier: String,
     settings: Json,
@@ -236,6 +237,7 @@ impl Extension {
 /// What an [`Extension`] needs or provides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub enum Requirement {
     /// A capability of the client.
     Client(ClientCapability),
@@ -290,6 +292,7 @@ display_text! { Requirement:
 
 /// A method of an [`Extension`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub struct ExtensionMethod {
     name: String,
     direction: Direction,

@@ -119,6 +119,7 @@ pub trait Notification: 'static {
 
 /// Direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub enum Direction {
     /// From the client to the server.
     ClientToServer,

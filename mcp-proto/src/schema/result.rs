@@ -104,6 +104,7 @@ fn kind_of(json: &str) -> Result<ResultType, serde_json::Error> {
 /// assert_eq!(CacheHint::default(), CacheHint::none());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub struct CacheHint {
     /// Time to live in milliseconds from receipt. Default 0: not cached.
     pub ttl_ms: u64,

@@ -31,6 +31,7 @@ names! {
 
 /// How a client and a server agree on a revision: by a handshake, or with every request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub enum Era {
     /// The `initialize` handshake: 2025-11-25 and earlier.
     Legacy,

@@ -19,6 +19,7 @@
 //! | `stderr` | `frame` | A line that the server wrote to its standard error. |
 //! | `closed` | `reason`? | A connection is over. |
 //! | `lost` | `records` | So many records were not written here: the file could not keep up. |
+//! | `machine` | `machine`, `step`, `now`?, `due`? | A step of a machine: see [`MachineRecord`]. Only in a trace that is not `redacted`. |
 //!
 //! A `frame` is the text as it was on the wire, even if it is not JSON. One that is cut or is not UTF-8 is an object with
 //! `text` or `base64`, and `length`: the number of bytes of the whole. In a redacted trace `[redacted]` stands for a secret, and
@@ -49,6 +50,11 @@
 #[cfg(all(feature = "std", feature = "client"))]
 mod difference;
 mod har;
+#[cfg_attr(
+    not(any(feature = "client", feature = "server")),
+    allow(dead_code, reason = "only machines use all of it")
+)]
+mod machine;
 mod otlp;
 #[cfg_attr(
     not(all(feature = "std", feature = "client", feature = "server")),
@@ -68,6 +74,9 @@ use serde_json::Value;
 pub use self::difference::Difference;
 #[cfg(all(feature = "std", feature = "client"))]
 pub(crate) use self::difference::{Comparison, is_hidden};
+#[cfg(any(feature = "client", feature = "server"))]
+pub(crate) use self::machine::json;
+pub use self::machine::{MachineOrigin, MachineRecord, MachineRecorder, MachineStep};
 #[cfg(all(feature = "std", any(feature = "client", feature = "server")))]
 pub(crate) use self::recording::{Answers, CallKey, RecordedCall, RecordedStep, asked};
 #[cfg(all(feature = "std", feature = "server"))]
@@ -214,6 +223,7 @@ pub enum TraceEvent {
     Lost {
         records: u64,
     },
+    Machine(MachineRecord),
     /// An event of a later version.
     #[serde(other)]
     Unknown,
@@ -247,6 +257,11 @@ pub struct TracedFrame {
 }
 
 impl TracedFrame {
+    /// The whole of a text.
+    pub(crate) fn whole(bytes: &[u8]) -> Self {
+        Self::new(bytes, bytes.len())
+    }
+
     /// The whole of a text, or the beginning of one that has `length` bytes.
     pub fn new(bytes: impl Into<Vec<u8>>, length: usize) -> Self {
         let bytes = bytes.into();
@@ -309,6 +324,24 @@ impl<'de> Deserialize<'de> for TracedFrame {
             }
             Form::Parts { .. } => Err(de::Error::custom("a frame has either text or base64")),
         }
+    }
+}
+
+/// Bytes within another type, as a frame.
+pub(crate) mod frame {
+    use super::{Deserialize as _, Deserializer, Serialize as _, Serializer, TracedFrame, Vec};
+
+    pub(crate) fn serialize<S: Serializer>(
+        bytes: &impl AsRef<[u8]>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        TracedFrame::whole(bytes.as_ref()).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, T: From<Vec<u8>>, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<T, D::Error> {
+        Ok(TracedFrame::deserialize(deserializer)?.bytes.into())
     }
 }
 
@@ -443,11 +476,23 @@ mod tests {
             at(TraceEvent::Ended { exchange: 7, failure: Some("reset".into()) }),
             at(TraceEvent::Stderr { frame: whole(b"ready") }),
             at(TraceEvent::Lost { records: 3 }),
+            at(TraceEvent::Machine(MachineRecord {
+                machine: 1,
+                step: MachineStep::Transmit(Some(whole(b"{}\n"))),
+                now: Some(7),
+                due: None,
+            })),
+            at(TraceEvent::Machine(MachineRecord {
+                machine: 1,
+                step: MachineStep::Open,
+                now: None,
+                due: Some(u64::MAX),
+            })),
             at(TraceEvent::Closed { reason: None }),
         ];
         let file: Vec<u8> =
             header.to_line().into_iter().chain(records.iter().flat_map(TraceRecord::to_line)).collect();
-        assert_eq!(file.iter().filter(|byte| **byte == b'\n').count(), 12);
+        assert_eq!(file.iter().filter(|byte| **byte == b'\n').count(), 14);
         let trace = Trace::parse(&file).unwrap();
         assert_eq!(trace.header, header);
         assert_eq!(trace.records, records);

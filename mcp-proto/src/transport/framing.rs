@@ -15,6 +15,11 @@ use crate::schema::{Cancelled, Notification, Revision};
 
 /// A message framing. Implemented by [`Newline`] and [`MessageFraming`].
 pub trait Framing: Outbox {
+    /// The kind of a client and that of a server with it, in traces.
+    #[cfg(feature = "trace-file")]
+    const CLIENT: &'static str;
+    #[cfg(feature = "trace-file")]
+    const SERVER: &'static str;
     fn new(limits: &Limits) -> Self;
     /// Discards all buffered input and output.
     fn clear(&mut self);
@@ -86,6 +91,11 @@ impl Newline {
 }
 
 impl Framing for Newline {
+    #[cfg(feature = "trace-file")]
+    const CLIENT: &'static str = "stream client";
+    #[cfg(feature = "trace-file")]
+    const SERVER: &'static str = "stream server";
+
     fn new(limits: &Limits) -> Self {
         let message_bytes = limits.message_bytes;
         Self { lines: Lines::new(message_bytes), message_bytes, queue: Vec::new(), whole: 0, held: None }
@@ -213,6 +223,11 @@ impl MessageFraming {
 }
 
 impl Framing for MessageFraming {
+    #[cfg(feature = "trace-file")]
+    const CLIENT: &'static str = "channel client";
+    #[cfg(feature = "trace-file")]
+    const SERVER: &'static str = "channel server";
+
     fn new(_limits: &Limits) -> Self {
         Self { message: Vec::new(), queue: VecDeque::new(), bytes: 0, held: None }
     }

@@ -24,9 +24,21 @@
 //! while handling an event queues new output, however: repeat the loop before waiting, otherwise the request is sent
 //! only after the next input, timeout or command.
 
+/// Records a step, if the machine has a recorder.
+macro_rules! record {
+    ($self:ident, $now:expr, $step:expr) => {
+        #[cfg(feature = "trace-file")]
+        if let Some(recorder) = &$self.recorder {
+            recorder.record($now, $step, $self.poll_timeout());
+        }
+    };
+}
+
 mod framing;
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(all(feature = "trace-file", feature = "std", any(feature = "client", feature = "server")))]
+mod replay;
 pub mod tool_frames;
 
 #[cfg(feature = "server")]
@@ -48,8 +60,12 @@ use crate::peer::server::{self, Server, ServerCommands, ServerConfig, ServerLoan
 use crate::peer::{HeldPiece, LostReason, Machine, Outbox as _, Passage};
 use crate::prelude::*;
 use crate::rpc::{self, Malformed};
+#[cfg(feature = "trace-file")]
+use crate::trace_file::{MachineOrigin, MachineRecorder, MachineStep, TracedFrame, json};
 
 use self::framing::{Framing, MessageFraming, Newline};
+#[cfg(all(feature = "trace-file", feature = "std", any(feature = "client", feature = "server")))]
+pub use self::replay::{ReplayDifference, ReplayError, ReplayReport, replay};
 
 /// A peer (client or server) combined with its message framing.
 ///
@@ -60,12 +76,20 @@ pub struct Transport<P, F> {
     framing: F,
     /// When output started to wait without the transport taking any.
     waiting_since: Option<Instant>,
+    #[cfg(feature = "trace-file")]
+    recorder: Option<MachineRecorder>,
 }
 
 impl<P: Machine, F: Framing> Transport<P, F> {
     fn with(peer: P) -> Self {
         let framing = F::new(peer.limits());
-        Self { peer, framing, waiting_since: None }
+        Self {
+            peer,
+            framing,
+            waiting_since: None,
+            #[cfg(feature = "trace-file")]
+            recorder: None,
+        }
     }
 
     /// Runs `act` on the peer and the framing, then dispatches deferred messages and updates the write timeout.
@@ -131,6 +155,7 @@ impl<P: Machine, F: Framing> Transport<P, F> {
 
     /// Runs the timers that are due. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
+        record!(self, Some(now), MachineStep::Timeout);
         if self.write_deadline().is_some_and(|deadline| deadline <= now) {
             self.waiting_since = None;
             let waited = self.peer.write_timeout();
@@ -145,6 +170,7 @@ impl<P: Machine, F: Framing> Transport<P, F> {
     /// Call it when a large buffer is written in parts, so that a peer that reads slowly but steadily does not time
     /// out.
     pub fn handle_written(&mut self, now: Instant) {
+        record!(self, Some(now), MachineStep::Written);
         if let Some(since) = &mut self.waiting_since {
             *since = now;
         }
@@ -155,7 +181,9 @@ impl<P: Machine, F: Framing> Transport<P, F> {
     /// Returns the next event, in the order of the messages on the wire.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<P::Event> {
-        self.peer.poll_event()
+        let event = self.peer.poll_event()?;
+        record!(self, None, MachineStep::Event(alloc::format!("{event:?}")));
+        Some(event)
     }
 
     /// Returns when [`handle_timeout`](Self::handle_timeout) is due, unless another input comes first.
@@ -196,6 +224,7 @@ impl<P: Machine, F: Framing> Transport<P, F> {
 impl<P: Machine> Transport<P, Newline> {
     /// Handles bytes read from the stream. The result does not depend on how the stream is split into chunks.
     pub fn handle_input(&mut self, now: Instant, bytes: Bytes) {
+        record!(self, Some(now), MachineStep::Input(TracedFrame::whole(&bytes)));
         self.framing.lines.handle_input(bytes);
         if self.framing.is_holding() {
             return;
@@ -213,6 +242,7 @@ impl<P: Machine> Transport<P, Newline> {
     /// `detail` is a human-readable description by the transport, such as an exit status or the last lines of standard
     /// error. It may be empty.
     pub fn handle_eof(&mut self, now: Instant, detail: &str) {
+        record!(self, Some(now), MachineStep::Eof(detail.to_owned()));
         if self.framing.hold_end(detail) {
             return;
         }
@@ -231,9 +261,16 @@ impl<P: Machine> Transport<P, Newline> {
     /// still queued here.
     #[must_use]
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> bool {
+        #[cfg(feature = "trace-file")]
+        let (before, was_waiting) = (out.len(), self.waiting_since.is_some());
         self.waiting_since = None;
         let taken = self.framing.take(out);
         self.peer.handle_transmitted(self.framing.queued());
+        #[cfg(feature = "trace-file")]
+        if taken || was_waiting {
+            let new = || TracedFrame::whole(out.get(before..).unwrap_or_default());
+            record!(self, None, MachineStep::Transmit(taken.then(new)));
+        }
         taken
     }
 }
@@ -241,6 +278,7 @@ impl<P: Machine> Transport<P, Newline> {
 impl<P: Machine> Transport<P, MessageFraming> {
     /// Handles a whole message.
     pub fn handle_message(&mut self, now: Instant, message: &Bytes) {
+        record!(self, Some(now), MachineStep::Message(TracedFrame::whole(message)));
         if self.framing.hold_message(message, None).is_err() {
             self.handle_whole(now, message);
         }
@@ -248,6 +286,7 @@ impl<P: Machine> Transport<P, MessageFraming> {
 
     /// Handles the end of the channel; `detail` is a human-readable description by the transport and may be empty.
     pub fn handle_eof(&mut self, now: Instant, detail: &str) {
+        record!(self, Some(now), MachineStep::Eof(detail.to_owned()));
         if !self.framing.hold_end(detail) {
             self.run(now, |peer, out| peer.handle_closed(now, detail, out));
         }
@@ -259,24 +298,30 @@ impl<P: Machine> Transport<P, MessageFraming> {
         self.waiting_since = None;
         let taken = self.framing.take();
         self.peer.handle_transmitted(self.framing.queued());
+        record!(self, None, MachineStep::Transmit(taken.as_deref().map(TracedFrame::whole)));
         taken
     }
 }
 
 impl<P: Machine, F: Framing> Passage for Transport<P, F> {
     fn hold(&mut self) {
+        record!(self, None, MachineStep::Hold);
         self.framing.hold();
     }
 
     fn stop_holding(&mut self) -> bool {
+        record!(self, None, MachineStep::StopHolding);
         self.framing.stop_holding()
     }
 
     fn poll_held(&mut self) -> Option<HeldPiece> {
-        self.framing.poll_held()
+        let held = self.framing.poll_held();
+        record!(self, None, MachineStep::held(held.as_ref()));
+        held
     }
 
     fn release(&mut self, now: Instant, held: HeldPiece) {
+        record!(self, Some(now), MachineStep::Release(json(&held)));
         match held {
             HeldPiece::Received(line, charge) => {
                 self.peer.charge_message(charge);
@@ -323,7 +368,16 @@ pub type ChannelClient = Transport<Client, MessageFraming>;
 impl<F: Framing> Transport<Client, F> {
     /// Creates a client. Its first [`poll_link`](Self::poll_link) requests the connection.
     pub fn new(config: ClientConfig) -> Self {
-        Self::with(Client::new(config))
+        #[cfg(feature = "trace-file")]
+        let recorder = config
+            .recorder
+            .as_ref()
+            .map(|recorder| recorder.begin(None, MachineOrigin::new(F::CLIENT, &config)));
+        Self {
+            #[cfg(feature = "trace-file")]
+            recorder,
+            ..Self::with(Client::new(config))
+        }
     }
 
     /// Returns the client's commands, executed at `now`.
@@ -338,12 +392,14 @@ impl<F: Framing> Transport<Client, F> {
     ///
     /// Call it before anything is read from the connection or written to it.
     pub fn handle_open(&mut self, now: Instant) {
+        record!(self, Some(now), MachineStep::Open);
         self.framing.clear();
         self.run(now, |client, out| client.handle_open(now, out));
     }
 
     /// Handles the failure to open the requested connection; `detail` is a human-readable reason.
     pub fn handle_open_failed(&mut self, detail: &str) {
+        record!(self, None, MachineStep::OpenFailed(detail.to_owned()));
         self.peer.handle_open_failed(detail);
     }
 
@@ -352,6 +408,7 @@ impl<F: Framing> Transport<Client, F> {
     /// `during` names the exchange, and `error` is how it ended. The client closes with
     /// [`ConnectError::Transport`](crate::peer::client::ConnectError::Transport).
     pub fn handle_open_refused(&mut self, during: &'static str, error: TransportError) {
+        record!(self, None, MachineStep::Unrecorded { what: during.to_owned() });
         self.peer.handle_open_refused(during, error);
     }
 
@@ -366,6 +423,10 @@ impl<F: Framing> Transport<Client, F> {
         if action == Some(LinkAction::Open) {
             // Output for the previous connection must not be sent on this one.
             self.framing.clear();
+        }
+        #[cfg(feature = "trace-file")]
+        if let Some(action) = action {
+            record!(self, None, MachineStep::Link(alloc::format!("{action:?}")));
         }
         action
     }
@@ -389,7 +450,7 @@ impl<F: Framing> ClientTransport for Transport<Client, F> {
     }
 
     fn poll_event(&mut self) -> Option<client::Event> {
-        self.peer.poll_event()
+        Self::poll_event(self)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -397,7 +458,12 @@ impl<F: Framing> ClientTransport for Transport<Client, F> {
     }
 
     fn lend(&mut self, _: Instant) -> ClientLoan<'_> {
-        ClientLoan { client: &mut self.peer, outbox: &mut self.framing }
+        ClientLoan {
+            client: &mut self.peer,
+            outbox: &mut self.framing,
+            #[cfg(feature = "trace-file")]
+            recorder: self.recorder.as_ref(),
+        }
     }
 
     fn settle(&mut self, now: Instant) {
@@ -462,7 +528,16 @@ pub type ChannelServer = Transport<Server, MessageFraming>;
 impl<F: Framing> Transport<Server, F> {
     /// Creates a server that waits for the client's first message.
     pub fn new(config: impl Into<Arc<ServerConfig>>) -> Self {
-        Self::with(Server::new(config))
+        let config = config.into();
+        Self {
+            #[cfg(feature = "trace-file")]
+            recorder: config.recorder.as_ref().map(|recorder| {
+                let mut origin = MachineOrigin::new(F::SERVER, &*config);
+                origin.missing = config.unwritten().map(Into::into).collect();
+                recorder.begin(None, origin)
+            }),
+            ..Self::with(Server::new(config))
+        }
     }
 
     /// Returns the server's commands, executed at `now`.
@@ -481,8 +556,16 @@ impl ChannelServer {
         message: &Bytes,
         charged: Result<crate::quota::BytePermit, crate::quota::OverBudgetError>,
     ) {
+        #[cfg(feature = "trace-file")]
+        let step = match &charged {
+            Ok(_) => MachineStep::Message(TracedFrame::whole(message)),
+            Err(_) => MachineStep::Unrecorded { what: "a byte budget that is used up".to_owned() },
+        };
+        record!(self, Some(now), step);
         if let Err(charged) = self.framing.hold_message(message, Some(charged)) {
-            self.release(now, HeldPiece::Received(Line::Whole(message.clone()), charged));
+            self.peer.charge_message(charged);
+            self.handle_whole(now, message);
+            self.peer.charge_message(None);
         }
     }
 }
@@ -498,7 +581,7 @@ impl<F: Framing> ServerTransport for Transport<Server, F> {
     }
 
     fn poll_event(&mut self) -> Option<server::Event> {
-        self.peer.poll_event()
+        Self::poll_event(self)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -510,7 +593,12 @@ impl<F: Framing> ServerTransport for Transport<Server, F> {
     }
 
     fn lend(&mut self, _: Instant) -> ServerLoan<'_> {
-        ServerLoan { server: &mut self.peer, outbox: &mut self.framing }
+        ServerLoan {
+            server: &mut self.peer,
+            outbox: &mut self.framing,
+            #[cfg(feature = "trace-file")]
+            recorder: self.recorder.as_ref(),
+        }
     }
 
     fn settle(&mut self, now: Instant) {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use mcp_proto::fuzzing::Recording;
 use mcp_proto::peer::client::{
     self, ClientConfig, EraPolicy, LinkAction, State, TaskCommand, WatchFilter, WatchId, WatchStart,
     WatchState,
@@ -17,6 +18,7 @@ use mcp_proto::schema::{
     Method as _, PaginatedParams, Ping, ProgressParams, ServerCapability, Tool,
 };
 use mcp_proto::testing::{Network, Pair};
+use mcp_proto::trace_file::MachineRecorder;
 use mcp_proto::transport::StreamClient;
 use mcp_proto::{Bytes, Instant};
 use proptest::prelude::*;
@@ -126,7 +128,7 @@ struct World {
 }
 
 impl World {
-    fn new(setting: Scenario) -> Self {
+    fn new(setting: Scenario, recorder: Option<MachineRecorder>) -> Self {
         let mut client = ClientConfig::new(Implementation::new("client", "1"));
         client.era_policy = setting.mode;
         client.can_reopen = setting.reopen;
@@ -138,6 +140,7 @@ impl World {
             .with(ServerCapability::ToolsListChanged)
             .with(ServerCapability::TasksExtension);
         server.cache_by_method.insert(ListTools::NAME, CacheHint::private(LIST_TTL));
+        (client.recorder, server.recorder) = (recorder.clone(), recorder);
         let mut pair = Pair::new(client, server);
         pair.network = Network { chunk: setting.chunk, ..Network::default() };
         Self {
@@ -157,7 +160,11 @@ impl World {
     }
 
     fn run(setting: Scenario, actions: &[Action]) -> Self {
-        let mut world = Self::new(setting);
+        Self::recorded(setting, actions, None)
+    }
+
+    fn recorded(setting: Scenario, actions: &[Action], recorder: Option<MachineRecorder>) -> Self {
+        let mut world = Self::new(setting, recorder);
         for action in actions {
             world.act(action);
             world.drain();
@@ -370,16 +377,35 @@ impl World {
     }
 }
 
-/// What both sides of a number of sessions on a byte stream do: their events and their traffic.
-pub(crate) fn transcripts(count: usize) -> impl Iterator<Item = String> {
+/// A number of sessions on a byte stream.
+fn sessions(count: usize) -> impl Iterator<Item = (Scenario, Vec<Action>)> {
     let mut runner = TestRunner::deterministic();
     let session = (setting(), prop::collection::vec(action(), 0..40));
-    (0..count).map(move |_| {
-        let (setting, actions) = session.new_tree(&mut runner).unwrap().current();
+    (0..count).map(move |_| session.new_tree(&mut runner).unwrap().current())
+}
+
+/// What both sides of a number of sessions do: their events and their traffic.
+pub(crate) fn transcripts(count: usize) -> impl Iterator<Item = String> {
+    sessions(count).map(|(setting, actions)| {
         let world = World::run(setting, &actions);
         let (to_server, to_client) = world.pair.transcript();
         format!("{}{to_server}\n{to_client}\n", world.event_log)
     })
+}
+
+/// Contract 13: both machines of a session do the same when its trace runs again. `MCP_REPLAYS` is the number of sessions.
+#[test]
+fn recorded_sessions_do_the_same_again() {
+    let count = std::env::var("MCP_REPLAYS").map_or(50, |count| count.parse().unwrap());
+    let (mut steps, mut bytes) = (0, 0);
+    for (setting, actions) in sessions(count) {
+        let recording = Recording::default();
+        World::recorded(setting, &actions, recording.recorder());
+        let (more_steps, more_bytes) = recording.check();
+        (steps, bytes) = (steps + more_steps, bytes + more_bytes);
+    }
+    println!("{count} sessions: {steps} steps, {bytes} bytes");
+    assert!(steps > 10 * count, "{steps}");
 }
 
 /// A task, as a server reports it.

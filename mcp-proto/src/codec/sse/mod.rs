@@ -87,14 +87,17 @@ enum Data {
 
 /// One event of a stream, whole or over the limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub enum SseItem {
     /// An event within the limit.
     Event(SseEvent),
     /// An event whose data is over the limit, with the two ends of its data, as in [`Line::TooLong`].
     TooLong {
         /// The beginning of the data: at most 4 KiB, and no more than the limit.
+        #[cfg_attr(feature = "trace-file", serde(with = "crate::trace_file::frame"))]
         head: Bytes,
         /// The end of the data, without any bytes that are in `head`: at most 1 KiB.
+        #[cfg_attr(feature = "trace-file", serde(with = "crate::trace_file::frame"))]
         tail: Bytes,
         /// The whole length of the data, in bytes; saturating.
         bytes: usize,
@@ -103,10 +106,12 @@ pub enum SseItem {
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub struct SseEvent {
     /// The event's type; empty for `message`, which is the type of an event without a name.
     pub name: Cow<'static, str>,
     /// The event's data, never empty; not checked to be UTF-8.
+    #[cfg_attr(feature = "trace-file", serde(with = "crate::trace_file::frame"))]
     pub data: Bytes,
 }
 

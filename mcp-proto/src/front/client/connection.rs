@@ -351,7 +351,7 @@ impl<M: ClientTransport> LayeredCore<M> for ClientCore {
     }
 
     fn withhold_answer(machine: &mut M, now: Instant, id: &Id) {
-        machine.lend(now).client.withhold_answer(id);
+        ClientCommands::new(machine, now).withhold_answer(id);
     }
 
     fn report_undropped(shared: &Shared<Self, M>, messages: Vec<String>) {

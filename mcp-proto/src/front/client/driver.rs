@@ -38,13 +38,9 @@ where
     M: ClientTransport + Send + 'static,
     H: HandlerMode,
 {
-    let now = clock.now();
-    let client = machine.lend(now).client;
-    handlers.register(client);
-    let is_refused = client.refuse_invalid_extensions();
-    if is_refused {
-        machine.settle(now);
-    }
+    let mut commands = ClientCommands::new(&mut machine, clock.now());
+    handlers.register(&mut commands);
+    let is_refused = commands.refuse_invalid_extensions();
     let mut core = ClientCore::default();
     core.common.notifications = handlers.notification_queue();
     let shared = Arc::new(Shared::new(core, machine, clock));

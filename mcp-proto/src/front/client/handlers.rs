@@ -16,7 +16,7 @@ use crate::front::params::decode_as;
 use crate::front::reply::Reply;
 use crate::front::{Clock, CustomRequest, Handler, HandlerMode, LocalHandlers, Notification, SendHandlers};
 use crate::peer::AnyResult;
-use crate::peer::client::{Client, ServerInfo};
+use crate::peer::client::{ClientCommands, ServerInfo};
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema;
@@ -472,11 +472,11 @@ impl<M: HandlerMode> ClientHandlers<M> {
     }
 
     /// Registers the extensions with a machine, and makes it pass on the requests that have handlers here.
-    pub(super) fn register(&self, client: &mut Client) {
+    pub(super) fn register(&self, client: &mut ClientCommands<'_>) {
         let is_defined = |name: &str| MethodInfo::all().any(|info| info.name == name);
         let custom = self.handlers.keys().filter(|name| !is_defined(name));
-        client.add_extensions(self.extensions.iter().cloned());
-        client.answer_custom(custom.map(|name| name.clone().into_owned()), self.fallback.is_some());
+        let custom = custom.map(|name| name.clone().into_owned()).collect();
+        client.register(self.extensions.clone(), custom, self.fallback.is_some());
     }
 
     /// Creates the queue of the notifications that have handlers, if there are any.

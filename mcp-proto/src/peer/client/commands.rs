@@ -1,13 +1,27 @@
 //! Commands from the application to a client, the same for every transport, and the transport that carries them.
 
+use core::fmt;
+
 use crate::Instant;
 use crate::peer::Passage;
+#[cfg(feature = "trace-file")]
+use crate::peer::recorded::{
+    ClientCommand as Command, RecordedParams, RecordedRequest, RecordedResult, notification_place,
+};
 use crate::peer::{
-    AnyParams, AnyResult, InboundId, LostReason, Outbox, OutgoingRequest, RequestError, RequestId,
+    AnyParams, AnyResult, InboundId, Leniency, LostReason, Outbox, OutgoingRequest, RequestError, RequestId,
     RequestOptions,
 };
+#[cfg(feature = "std")]
+use crate::prelude::*;
 use crate::rpc::ErrorObject;
-use crate::schema::{Method, Notification};
+#[cfg(feature = "std")]
+use crate::rpc::Id;
+#[cfg(feature = "std")]
+use crate::schema::Extension;
+use crate::schema::{Method, Notification, NotificationInfo};
+#[cfg(feature = "trace-file")]
+use crate::trace_file::{MachineRecorder, MachineStep};
 
 use super::{CacheContext, Client, CloseReason, Event, TaskCommand, WatchFilter, WatchId, WatchStart};
 
@@ -40,11 +54,23 @@ impl<'a> ClientCommands<'a> {
     }
 
     /// Runs a command that may write, and lets the transport act on it.
-    fn run<R>(&mut self, act: impl FnOnce(&mut Client, Instant, &mut dyn Outbox) -> R) -> R {
-        let ClientLoan { client, outbox } = self.transport.lend(self.now);
+    fn run<R: fmt::Debug>(&mut self, act: impl FnOnce(&mut Client, Instant, &mut dyn Outbox) -> R) -> R {
+        let ClientLoan { client, outbox, .. } = self.transport.lend(self.now);
         let result = act(client, self.now, outbox);
         self.transport.settle(self.now);
+        #[cfg(feature = "trace-file")]
+        if size_of::<R>() > 0 {
+            self.record(|| MachineStep::Returned(alloc::format!("{result:?}")));
+        }
         result
+    }
+
+    /// Records a step, if the machine has a recorder.
+    #[cfg(feature = "trace-file")]
+    fn record(&mut self, step: impl FnOnce() -> MachineStep) {
+        if let Some(recorder) = self.transport.lend(self.now).recorder.cloned() {
+            recorder.record(Some(self.now), step(), self.transport.poll_timeout());
+        }
     }
 
     /// The client, for a command that writes nothing and so needs no action of the transport.
@@ -72,6 +98,7 @@ impl<'a> ClientCommands<'a> {
     /// If it cannot be sent; nothing has changed then. [`RequestError::Reserved`] for the handshake and subscriptions
     /// by name, which other commands send.
     pub fn send(&mut self, request: OutgoingRequest<'_>) -> Result<RequestId, RequestError> {
+        record!(self, RecordedRequest::new(&request).map(Command::Send), request.method);
         self.run(|client, now, out| client.send(now, request, out))
     }
 
@@ -86,6 +113,7 @@ impl<'a> ClientCommands<'a> {
         command: TaskCommand,
         options: RequestOptions,
     ) -> Result<RequestId, RequestError> {
+        record!(self, Command::Task(id.into(), command, options.clone()));
         self.run(|client, now, out| client.task(now, id, command, options, out))
     }
 
@@ -95,6 +123,7 @@ impl<'a> ClientCommands<'a> {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation>
     pub fn cancel(&mut self, request: RequestId, reason: Option<&str>) {
+        record!(self, Command::Cancel(request, reason.map(Into::into)));
         self.run(|client, now, out| client.cancel(now, request, reason, out));
     }
 
@@ -103,12 +132,14 @@ impl<'a> ClientCommands<'a> {
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
     pub fn retry(&mut self, request: RequestId) {
+        record!(self, Command::Retry(request));
         self.run(|client, now, out| client.retry(now, request, out));
     }
 
     /// Answers a request of the server (legacy revisions), or an input request from a result. Has no effect if the
     /// request was answered, cancelled or lost already.
     pub fn respond(&mut self, request: InboundId, answer: Result<&dyn AnyResult, ErrorObject>) {
+        record!(self, Command::Respond(request, answer.clone().map(RecordedResult::new)));
         self.run(|client, now, out| client.respond(now, request, answer, out));
     }
 
@@ -119,7 +150,21 @@ impl<'a> ClientCommands<'a> {
     /// # Errors
     /// If it cannot be sent now: the connection must be ready, and its revision must have the notification.
     pub fn notify<N: Notification>(&mut self, params: &N::Params) -> Result<(), RequestError> {
-        self.run(|client, _, out| client.notify::<N>(params, out))
+        self.notify_known(N::INFO, params)
+    }
+
+    /// Sends a notification of the table, or of a type that is defined elsewhere.
+    pub(crate) fn notify_known(
+        &mut self,
+        info: &'static NotificationInfo,
+        params: &dyn AnyParams,
+    ) -> Result<(), RequestError> {
+        record!(
+            self,
+            notification_place(info).map(|place| Command::Notify(place, RecordedParams::new(params))),
+            info.name
+        );
+        self.run(|client, _, out| client.notify(info, params, out))
     }
 
     /// Sends a notification that is not known at compile time.
@@ -128,6 +173,7 @@ impl<'a> ClientCommands<'a> {
     /// If it cannot be sent now, or needs a capability that the client has not declared; [`RequestError::Reserved`] for
     /// names of the protocol that other commands send.
     pub fn notify_custom(&mut self, method: &str, params: &dyn AnyParams) -> Result<(), RequestError> {
+        record!(self, Command::NotifyCustom(method.into(), RecordedParams::new(params)));
         self.run(|client, _, out| client.notify_custom(method, params, out))
     }
 
@@ -144,17 +190,20 @@ impl<'a> ClientCommands<'a> {
     /// # Errors
     /// If the connection is closed, or closing.
     pub fn watch(&mut self, filter: WatchFilter, start: WatchStart) -> Result<WatchId, RequestError> {
+        record!(self, Command::Watch(filter.clone(), start));
         self.run(|client, now, out| client.watch(now, filter, start, out))
     }
 
     /// Replaces the filter of a watch. Changes that match both filters are reported without a gap. The watch is
     /// [on](super::WatchState::On) again, with an event, once the server has acknowledged the new filter.
     pub fn set_watch_filter(&mut self, watch: WatchId, filter: WatchFilter) {
+        record!(self, Command::SetWatchFilter(watch, filter.clone()));
         self.run(|client, now, out| client.set_watch_filter(now, watch, filter, out));
     }
 
     /// Ends a watch: it has no further events, not even those that are queued.
     pub fn unwatch(&mut self, watch: WatchId) {
+        record!(self, Command::Unwatch(watch));
         self.run(|client, now, out| client.unwatch(now, watch, out));
     }
 
@@ -163,6 +212,7 @@ impl<'a> ClientCommands<'a> {
     /// Sets the authorization context of later requests, as after a new login. Private answers cached under another
     /// context are hidden, and found again once that context is back.
     pub fn set_cache_context(&mut self, context: CacheContext) {
+        record!(self, Command::SetCacheContext(context.clone()));
         self.client().set_cache_context(context);
     }
 
@@ -172,11 +222,13 @@ impl<'a> ClientCommands<'a> {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-scope-field>
     pub fn end_cache_context(&mut self) {
+        record!(self, Command::EndCacheContext);
         self.client().end_cache_context();
     }
 
     /// Clears the cache of answers.
     pub fn clear_cache(&mut self) {
+        record!(self, Command::ClearCache);
         self.client().clear_cache();
     }
 
@@ -186,16 +238,26 @@ impl<'a> ClientCommands<'a> {
     /// [`ClientConfig::close_timeout`](super::ClientConfig::close_timeout), then ends the link. A stream's sending half
     /// is closed, and the server has as long again to end; over HTTP a legacy session is deleted.
     pub fn close(&mut self) {
+        record!(self, Command::Close);
         self.run(|client, now, out| client.close(now, out));
     }
 
     /// Ends the connection at once: requests in flight are lost, and queued output is discarded.
     pub fn abort(&mut self, why: LostReason) {
+        record!(self, Command::Abort(why.clone()));
         self.transport.abort(self.now, why);
     }
 
     /// Reports a deviation of the server, if the configuration tolerates deviations. Returns whether it does.
-    pub(crate) fn tolerate(&mut self, leniency: crate::peer::Leniency) -> bool {
+    pub(crate) fn tolerate(&mut self, leniency: Leniency) -> bool {
+        record!(
+            self,
+            match leniency {
+                Leniency::EmptyCursor { method } => Some(Command::EmptyCursor(method.into())),
+                _ => None,
+            },
+            "a tolerated deviation"
+        );
         self.client().tolerate(leniency)
     }
 
@@ -203,7 +265,34 @@ impl<'a> ClientCommands<'a> {
     /// whether it does.
     #[cfg(feature = "schema-validate")]
     pub(crate) fn tolerate_missing_output(&mut self, tool: &str) -> bool {
+        record!(self, Command::MissingOutput(tool.into()));
         self.client().tolerate_missing_output(tool)
+    }
+
+    /// Registers what handlers answer, before the handshake.
+    #[cfg(feature = "std")]
+    pub(crate) fn register(&mut self, extensions: Vec<Extension>, methods: Vec<String>, others: bool) {
+        record!(self, Command::Register(extensions.clone(), methods.clone(), others));
+        self.client().add_extensions(extensions);
+        self.client().answer_custom(methods, others);
+    }
+
+    /// Ends the client before it sends anything, if its extensions cannot be used together. Returns whether it did.
+    #[cfg(feature = "std")]
+    pub(crate) fn refuse_invalid_extensions(&mut self) -> bool {
+        record!(self, Command::RefuseInvalidExtensions);
+        let is_refused = self.client().refuse_invalid_extensions();
+        if is_refused {
+            self.transport.settle(self.now);
+        }
+        is_refused
+    }
+
+    /// Keeps the answer to a request out of the cache: a layer has changed one of the two.
+    #[cfg(feature = "std")]
+    pub(crate) fn withhold_answer(&mut self, id: &Id) {
+        record!(self, Command::WithholdAnswer(id.clone()));
+        self.client().withhold_answer(id);
     }
 }
 
@@ -265,4 +354,6 @@ impl dyn ClientTransport + Send {
 pub struct ClientLoan<'a> {
     pub(crate) client: &'a mut Client,
     pub(crate) outbox: &'a mut dyn Outbox,
+    #[cfg(feature = "trace-file")]
+    pub(crate) recorder: Option<&'a MachineRecorder>,
 }

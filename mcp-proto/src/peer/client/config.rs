@@ -10,6 +10,8 @@ use crate::schema::{
     ClientCapabilities, DeclaredCapabilities, Era, Extension, ExtensionError, Implementation, LoggingLevel,
     Revision,
 };
+#[cfg(feature = "trace-file")]
+use crate::trace_file::MachineRecorder;
 
 use super::WatchConfig;
 
@@ -25,6 +27,7 @@ config! {
     /// ```
     #[derive(Clone, Debug)]
     #[non_exhaustive]
+    #[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
     pub struct ClientConfig {
         //= F17 "Name and version of the client are configurable"
         /// The client's name and version.
@@ -87,6 +90,9 @@ config! {
         pub cache: CacheConfig = CacheConfig::default(),
         /// Limits on the memory that the server can make this side use.
         pub limits: Limits = Limits::default(),
+        /// What takes the records of the machine, to run it again. Default: none.
+        #[serde(skip)]
+        pub recorder: Option<MachineRecorder> = None; only with "trace-file",
     }
 
     /// A configuration with every default.
@@ -113,6 +119,7 @@ impl ClientConfig {
 
 /// The eras that a client speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub enum EraPolicy {
     /// Probe for a modern server; fall back to the legacy handshake.
     #[default]
@@ -142,6 +149,7 @@ impl EraPolicy {
 
 /// The era of a server as a connection found it, for the next connection to the same server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub struct KnownEra {
     /// The era to try first.
     pub era: Era,
@@ -170,6 +178,7 @@ config! {
     /// config.connect = ConnectTimeouts::within(Duration::from_secs(20));
     /// ```
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
     pub struct ConnectTimeouts {
         /// Timeout of the era probe. Default 5 s; then the legacy handshake is tried beside it. Never more than half of
         /// `total`, so that time for the handshake remains. A client of [`EraPolicy::ModernOnly`] has no other step and
@@ -214,6 +223,7 @@ impl ConnectTimeouts {
 ///
 /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/ping>
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub struct Keepalive {
     /// The time between pings.
     pub interval: Duration,

@@ -56,7 +56,7 @@ impl Client {
     }
 
     /// Adds methods that the application answers; with `others`, it answers all.
-    pub(crate) fn answer_custom(&mut self, methods: impl Iterator<Item = String>, others: bool) {
+    pub(crate) fn answer_custom(&mut self, methods: Vec<String>, others: bool) {
         self.config.custom_methods.extend(methods);
         self.config.other_methods |= others;
     }

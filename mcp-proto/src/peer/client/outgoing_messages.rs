@@ -17,8 +17,8 @@ use crate::peer::{
 use crate::prelude::*;
 use crate::rpc::{Id, Raw, write};
 use crate::schema::{
-    ClientCapability, Direction, Era, Extension, LoggingLevel, Method, MethodInfo, Notification,
-    NotificationInfo, ResultType, Revision, ServerCapability, SubscriptionsListen,
+    ClientCapability, Direction, Era, Extension, LoggingLevel, Method, MethodInfo, NotificationInfo,
+    ResultType, Revision, ServerCapability, SubscriptionsListen,
 };
 
 use super::cache::CacheLookup;
@@ -84,19 +84,20 @@ impl Client {
     }
 
     /// Sends a notification that the revision in use has.
-    pub(crate) fn notify<N: Notification>(
+    pub(crate) fn notify(
         &mut self,
-        params: &N::Params,
+        info: &NotificationInfo,
+        params: &dyn AnyParams,
         out: &mut dyn Outbox,
     ) -> Result<(), RequestError> {
         let revision = self
             .revision()
             .filter(|_| matches!(self.connection.phase, Phase::Ready))
             .ok_or(RequestError::NotReady)?;
-        if !N::INFO.revisions.contains(revision) {
-            return Err(RequestError::Revision { method: N::NAME.to_string(), revision });
+        if !info.revisions.contains(revision) {
+            return Err(RequestError::Revision { method: info.name.to_string(), revision });
         }
-        self.write_notification(N::NAME, params, out)
+        self.write_notification(info.name, params, out)
     }
 
     /// Sends a notification of any name that no other command sends.
@@ -490,7 +491,7 @@ impl Client {
 
     /// Registers more extensions, before the handshake.
     #[cfg(feature = "std")]
-    pub(crate) fn add_extensions(&mut self, extensions: impl Iterator<Item = Extension>) {
+    pub(crate) fn add_extensions(&mut self, extensions: Vec<Extension>) {
         self.config.extensions.extend(extensions);
         self.config.capabilities.declare_extensions(&self.config.extensions);
     }

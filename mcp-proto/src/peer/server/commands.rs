@@ -1,11 +1,16 @@
 //! Commands from the application to a server, the same for every transport, and the interface of a transport to them.
 
+use core::fmt;
 use core::task::Waker;
 
 use super::subscriptions::Subscriber;
 use super::{Answer, CloseReason, Event, ListKind, Server, Topic};
 use crate::Instant;
 use crate::peer::Passage;
+#[cfg(feature = "trace-file")]
+use crate::peer::recorded::{
+    RecordedAnswer, RecordedParams, RecordedRequest, ServerCommand as Command, notification_place,
+};
 use crate::peer::{
     AnyParams, Denial, InboundId, LostReason, Outbox, Outcome, OutgoingRequest, Principal, RequestError,
     RequestId, RequestOptions,
@@ -19,6 +24,8 @@ use crate::schema::{
     CallToolResult, ElicitationComplete, ElicitationCompleteParams, LoggingMessageParams, Method,
     Notification, NotificationInfo, ProgressParams,
 };
+#[cfg(feature = "trace-file")]
+use crate::trace_file::{MachineRecorder, MachineStep};
 
 /// The commands of a server, given at one point in time.
 ///
@@ -48,11 +55,26 @@ impl<'a> ServerCommands<'a> {
     }
 
     /// Runs a command that may write, and lets the transport act on it.
-    pub(super) fn run<R>(&mut self, act: impl FnOnce(&mut Server, Instant, &mut dyn Outbox) -> R) -> R {
-        let ServerLoan { server, outbox } = self.transport.lend(self.now);
+    pub(super) fn run<R: fmt::Debug>(
+        &mut self,
+        act: impl FnOnce(&mut Server, Instant, &mut dyn Outbox) -> R,
+    ) -> R {
+        let ServerLoan { server, outbox, .. } = self.transport.lend(self.now);
         let result = act(server, self.now, outbox);
         self.transport.settle(self.now);
+        #[cfg(feature = "trace-file")]
+        if size_of::<R>() > 0 {
+            self.record(|| MachineStep::Returned(alloc::format!("{result:?}")));
+        }
         result
+    }
+
+    /// Records a step, if the machine has a recorder.
+    #[cfg(feature = "trace-file")]
+    pub(super) fn record(&mut self, step: impl FnOnce() -> MachineStep) {
+        if let Some(recorder) = self.transport.lend(self.now).recorder.cloned() {
+            recorder.record(Some(self.now), step(), self.transport.poll_timeout());
+        }
     }
 
     /// Whether each request of a legacy client has a stream of its own, which carries the messages that belong to it.
@@ -64,6 +86,7 @@ impl<'a> ServerCommands<'a> {
     /// Checks the texts of an input request that a task delivers.
     #[cfg(feature = "std")]
     pub(crate) fn check_texts(&mut self, request: &InputRequest) -> Result<(), RequestError> {
+        record!(self, Command::CheckTexts(request.clone()));
         self.run(|server, _, _| server.check_texts(request))
     }
 
@@ -77,6 +100,7 @@ impl<'a> ServerCommands<'a> {
     /// the client did not declare.
     /// [`Diagnostic::AnswerReplaced`](super::Diagnostic::AnswerReplaced) reports it.
     pub fn respond(&mut self, request: InboundId, answer: Answer<'_>) {
+        record!(self, Command::Respond(request, RecordedAnswer::new(&answer)));
         self.run(|server, _, out| server.respond(request, answer, out));
     }
 
@@ -84,6 +108,7 @@ impl<'a> ServerCommands<'a> {
     /// the [denial](Denial), unless a part of it was sent already or it is one of several; other transports send the
     /// error alone.
     pub fn deny(&mut self, request: InboundId, error: ErrorObject, denial: &Denial) {
+        record!(self, Command::Deny(request, error.clone(), denial.clone()));
         self.run(|server, _, out| {
             out.deny(Some(denial));
             server.respond(request, Answer::Error(error), out);
@@ -96,6 +121,7 @@ impl<'a> ServerCommands<'a> {
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server>
     pub fn close_sse_stream(&mut self, request: InboundId) {
+        record!(self, Command::CloseSseStream(request));
         self.run(|server, _, out| {
             if let Some(id) = server.wire_id(request) {
                 out.close_sse_stream(id);
@@ -113,6 +139,7 @@ impl<'a> ServerCommands<'a> {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress>
     pub fn progress(&mut self, request: InboundId, params: &ProgressParams) -> bool {
+        record!(self, Command::Progress(request, params.clone()));
         self.run(|server, now, out| server.progress(now, request, params, out))
     }
 
@@ -120,6 +147,7 @@ impl<'a> ServerCommands<'a> {
     /// `HttpServerConfig::chunked_results`) and the client reads what it is sent. Returns whether it was sent; the result
     /// is still sent whole.
     pub fn partial_result(&mut self, request: InboundId, part: &CallToolResult) -> bool {
+        record!(self, Command::PartialResult(request, part.clone()));
         self.run(|server, _, out| server.partial_result(request, part, out))
     }
 
@@ -129,12 +157,14 @@ impl<'a> ServerCommands<'a> {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging>
     pub fn log(&mut self, request: Option<InboundId>, params: &LoggingMessageParams) -> bool {
+        record!(self, Command::Log(request, params.clone()));
         self.run(|server, _, out| server.log(request, params, out))
     }
 
     /// Notifies the client's subscriptions that a list has changed. While too much output is queued, or no stream is
     /// open to carry it, the change is remembered and then sent once, no matter how often the list has changed.
     pub fn list_changed(&mut self, list: ListKind) {
+        record!(self, Command::ListChanged(list));
         self.run(|server, now, out| {
             //= S1.19 "Only negotiated capabilities used"
             if server.config.capabilities.has(list.capability()) {
@@ -146,6 +176,7 @@ impl<'a> ServerCommands<'a> {
     /// Notifies the client's subscriptions that a resource has changed; as [`list_changed`](Self::list_changed)
     /// otherwise. A change of a sub-resource is reported under the URI that was subscribed to.
     pub fn resource_updated(&mut self, uri: &str) {
+        record!(self, Command::ResourceUpdated(uri.into()));
         //= S5.8 "updated if `resources.subscribe` declared"
         self.run(|server, now, out| server.notify_changed(now, Topic::Resource(uri.into()), out));
     }
@@ -155,6 +186,7 @@ impl<'a> ServerCommands<'a> {
     ///
     /// <https://modelcontextprotocol.io/extensions/tasks>
     pub fn task_updated(&mut self, params: &TaskUpdatedParams) -> bool {
+        record!(self, Command::TaskUpdated(params.clone()));
         let topic = Topic::Task(params.task_id.as_str().into());
         self.run(|server, _, out| {
             //= S11.10 "notifications/tasks only with taskIds"
@@ -170,6 +202,11 @@ impl<'a> ServerCommands<'a> {
     /// Notifies a legacy client outside of any open request, for example of a task's status. Returns whether the
     /// notification was sent: the session's revision must have it, and the client must have said that it is ready.
     pub fn notify_session(&mut self, info: &'static NotificationInfo, params: &dyn AnyParams) -> bool {
+        record!(
+            self,
+            notification_place(info).map(|place| Command::NotifySession(place, RecordedParams::new(params))),
+            info.name
+        );
         self.run(|server, _, out| match server.ready_session() {
             Some(session) if info.revisions.contains(session.revision) => {
                 let revision = session.revision;
@@ -184,6 +221,7 @@ impl<'a> ServerCommands<'a> {
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
     pub fn elicitation_complete(&mut self, id: &str) -> bool {
+        record!(self, Command::ElicitationComplete(id.into()));
         self.run(|server, _, out| match server.ready_session() {
             //= S9.4 "no completion notification"
             Some(session) if session.revision.differences().url_elicitation_error => {
@@ -222,12 +260,18 @@ impl<'a> ServerCommands<'a> {
         related: Option<InboundId>,
         request: OutgoingRequest<'_>,
     ) -> Result<RequestId, RequestError> {
+        record!(
+            self,
+            RecordedRequest::new(&request).map(|sent| Command::Send(related, sent)),
+            request.method
+        );
         self.run(|server, now, out| server.send(now, related, request, out))
     }
 
     /// Cancels a request of this side, and notifies the client. The request resolves as
     /// [`Outcome::Cancelled`]; one that has ended already is left alone.
     pub fn cancel(&mut self, request: RequestId, reason: Option<&str>) {
+        record!(self, Command::Cancel(request, reason.map(Into::into)));
         self.run(|server, _, out| {
             let connection = server.connection.used_mut();
             if connection.is_some_and(|connection| connection.outbound.remove(request).is_some()) {
@@ -242,6 +286,7 @@ impl<'a> ServerCommands<'a> {
     /// Sets the principal of later requests, as verified by the transport, for example by the credentials of a socket's
     /// other end. The context of each later request contains it.
     pub fn set_principal(&mut self, principal: Option<Principal>) {
+        record!(self, Command::SetPrincipal(principal.clone()));
         // This writes nothing: the transport has nothing to act on.
         self.transport.lend(self.now).server.set_principal(principal);
     }
@@ -250,11 +295,13 @@ impl<'a> ServerCommands<'a> {
     /// this side's own requests, lets those in flight finish within
     /// [`ServerConfig::close_timeout`](super::ServerConfig::close_timeout), and answers the rest with an error.
     pub fn close(&mut self) {
+        record!(self, Command::Close);
         self.run(|server, now, out| server.begin_close(now, false, out));
     }
 
     /// Ends the connection at once: requests in flight are not answered, and queued output need not be sent.
     pub fn abort(&mut self, why: LostReason) {
+        record!(self, Command::Abort(why.clone()));
         self.transport.abort(self.now, why);
     }
 }
@@ -327,4 +374,6 @@ impl dyn ServerTransport + Send {
 pub struct ServerLoan<'a> {
     pub(crate) server: &'a mut Server,
     pub(crate) outbox: &'a mut dyn Outbox,
+    #[cfg(feature = "trace-file")]
+    pub(crate) recorder: Option<&'a MachineRecorder>,
 }

@@ -11,6 +11,8 @@ use crate::schema::{
     At, DeclaredCapabilities, Extension, ExtensionError, Implementation, Json, MethodInfo, Revision,
     ServerCapabilities,
 };
+#[cfg(feature = "trace-file")]
+use crate::trace_file::MachineRecorder;
 
 config! {
     /// The configuration of a server.
@@ -24,6 +26,7 @@ config! {
     /// ```
     #[derive(Clone, Debug)]
     #[non_exhaustive]
+    #[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
     pub struct ServerConfig {
         /// The server's name and version.
         pub info: Implementation = info,
@@ -47,6 +50,7 @@ config! {
         pub cache: CacheHint = CacheHint::default(),
         /// Cache lifetime and scope for the results of single methods, by method name. Default: none.
         /// `server/discover`, for example, can have a longer lifetime than resource contents.
+        #[cfg_attr(feature = "trace-file", serde(deserialize_with = "read_methods"))]
         pub cache_by_method: BTreeMap<&'static str, CacheHint> = BTreeMap::new(),
         /// How strictly to hold clients to the specification. Default: lenient, because deployed clients deviate from
         /// it; each deviation is reported as [`Diagnostic::Tolerated`](super::Diagnostic::Tolerated).
@@ -63,11 +67,16 @@ config! {
         pub write_timeout: Duration = Duration::from_secs(60),
         /// Access control for subscriptions to tasks (the tasks extension). Default: none; a subscription to any task
         /// id is granted.
+        #[cfg_attr(feature = "trace-file", serde(skip))]
         pub task_access: Option<TaskAccess> = None,
         /// Access control for subscriptions to resources. Default: none; a subscription to any URI is granted.
+        #[cfg_attr(feature = "trace-file", serde(skip))]
         pub subscription_access: Option<SubscriptionAccess> = None,
         /// Limits on the memory that the client can make this side use.
         pub limits: Limits = Limits::default(),
+        /// What takes the records of machines on streams and channels, to run them again. Default: none.
+        #[serde(skip)]
+        pub recorder: Option<MachineRecorder> = None; only with "trace-file",
     }
 
     /// A configuration with every default and no capabilities.
@@ -86,6 +95,18 @@ impl ServerConfig {
         DeclaredCapabilities::Server(&declared).check_extensions(&self.extensions)
     }
 
+    /// What no record of the configuration has.
+    #[cfg(feature = "trace-file")]
+    pub(crate) fn unwritten(&self) -> impl Iterator<Item = &'static str> {
+        let unknown = |name: &&str| MethodInfo::all().all(|info| info.name != *name);
+        let parts = [
+            ("access control for tasks", self.task_access.is_some()),
+            ("access control for subscriptions", self.subscription_access.is_some()),
+            ("lifetimes for methods of its own", self.cache_by_method.keys().any(unknown)),
+        ];
+        parts.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name)
+    }
+
     /// Whether the application answers requests of a method that the protocol does not define.
     pub(super) fn answers(&self, method: &str) -> bool {
         self.other_methods || self.custom_methods.iter().any(|custom| custom == method)
@@ -97,8 +118,19 @@ impl ServerConfig {
     }
 }
 
+/// Reads the hints of the protocol's methods.
+#[cfg(feature = "trace-file")]
+fn read_methods<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<&'static str, CacheHint>, D::Error> {
+    let hints: BTreeMap<String, CacheHint> = serde::Deserialize::deserialize(deserializer)?;
+    let known = MethodInfo::all().filter_map(|info| Some((info.name, *hints.get(info.name)?)));
+    Ok(known.collect())
+}
+
 /// The eras that a server speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub enum Eras {
     /// Both eras; each request determines its own.
     #[default]

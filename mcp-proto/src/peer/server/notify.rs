@@ -5,6 +5,8 @@ use core::time::Duration;
 use crate::Instant;
 use crate::peer::encode::write_notification;
 use crate::peer::event_queue::RemainingProgress;
+#[cfg(feature = "trace-file")]
+use crate::peer::recorded::{RecordedParams, ServerCommand};
 use crate::peer::{
     AnyParams, AnyResult as _, InboundId, MessageKind, Outbox, RequestError, RequestId, admission,
 };
@@ -236,6 +238,7 @@ impl ServerCommands<'_> {
         method: &str,
         params: &dyn AnyParams,
     ) -> Result<(), RequestError> {
+        record!(self, ServerCommand::NotifyCustom(request, method.into(), RecordedParams::new(params)));
         self.run(|server, _, out| server.notify_custom(request, method, params, out))
     }
 }

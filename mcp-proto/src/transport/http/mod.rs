@@ -40,6 +40,7 @@ impl Verb {
 
 /// How an exchange ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub enum ExchangeEnd {
     /// The body is complete.
     Complete,
@@ -61,6 +62,7 @@ pub enum ExchangeEnd {
 
 /// Whether the other side may have received a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub enum SentState {
     /// The other side has not received it: it is safe to send it again.
     NotSent,

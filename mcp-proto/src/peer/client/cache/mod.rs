@@ -250,6 +250,7 @@ config! {
     /// ```
     #[derive(Clone, Debug, PartialEq, Eq)]
     #[non_exhaustive]
+    #[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
     pub struct CacheConfig {
         /// The size of the cache in bytes, keys included. An answer that would fill more than a quarter of it is not
         /// cached. Zero disables the cache.
@@ -288,6 +289,7 @@ impl CacheConfig {
 /// Contexts are only compared for equality. `Debug` does not show the name; a secret should nevertheless be hashed
 /// first.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub struct CacheContext(Option<Arc<str>>);
 
 impl CacheContext {

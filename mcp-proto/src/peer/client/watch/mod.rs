@@ -95,6 +95,7 @@ impl Watches {
 /// Configuration of watches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub struct WatchConfig {
     /// How a watch reacts when the server ends it in an orderly way. Default: the watch ends.
     pub on_server_end: OnServerEnd,
@@ -115,6 +116,7 @@ impl WatchConfig {
 
 /// How a watch reacts when a server ends its subscription in an orderly way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub enum OnServerEnd {
     /// The watches end.
     #[default]
@@ -127,6 +129,7 @@ pub enum OnServerEnd {
 
 /// Whether the application has older copies of the topics that it starts to watch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub enum WatchStart {
     /// It has none: it fetches the data once the watch is [on](WatchState::On).
     #[default]
@@ -147,6 +150,7 @@ pub(super) enum ChannelKind {
 
 /// The identifier of a watch; the events about its changes carry it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub struct WatchId(pub(super) u64);
 
 debug_fields! { WatchId(inner) => "watch {inner}" }
@@ -194,6 +198,7 @@ display_text! { WatchEnd:
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "a filter does nothing without a watch"]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub struct WatchFilter(BTreeSet<Topic>);
 
 impl WatchFilter {

@@ -22,6 +22,7 @@ config! {
     /// ```
     #[derive(Clone)]
     #[non_exhaustive]
+    #[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
     pub struct HttpClientConfig {
         /// The configuration of the client independent of HTTP.
         pub client: ClientConfig = client,
@@ -89,6 +90,7 @@ debug_fields! { HttpClientConfig(self) {
 ///
 /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#listening-for-messages-from-the-server>
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub enum ListenPolicy {
     /// Request the stream once the session is open. A server that does not offer it works just as well.
     #[default]
@@ -101,6 +103,7 @@ pub enum ListenPolicy {
 ///
 /// Such a refusal is a 401, or a 403 with a challenge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub enum UnauthorizedPolicy {
     /// End the request with the refusal.
     #[default]

@@ -8,6 +8,8 @@ use super::exchange::ResponseState;
 use super::{Action, HttpClient, HttpRequest};
 use crate::Instant;
 use crate::peer::{HeldPiece, Passage};
+#[cfg(feature = "trace-file")]
+use crate::trace_file::{MachineStep, json};
 use crate::transport::http::{ExchangeEnd, ExchangeId, header};
 
 /// Input that is held back, and output that is released.
@@ -122,18 +124,23 @@ impl HttpClient {
 
 impl Passage for HttpClient {
     fn hold(&mut self) {
+        record!(self, None, MachineStep::Hold);
         self.held.get_or_insert_default();
     }
 
     fn stop_holding(&mut self) -> bool {
+        record!(self, None, MachineStep::StopHolding);
         self.held.take_if(|held| held.inputs.is_empty() && held.actions.is_empty()).is_some()
     }
 
     fn poll_held(&mut self) -> Option<HeldPiece> {
-        self.poll_held_input().or_else(|| self.poll_held_request())
+        let held = self.poll_held_input().or_else(|| self.poll_held_request());
+        record!(self, None, MachineStep::held(held.as_ref()));
+        held
     }
 
     fn release(&mut self, now: Instant, held: HeldPiece) {
+        record!(self, Some(now), MachineStep::Release(json(&held)));
         match held {
             HeldPiece::Event(exchange, item) => self.handle_item(now, exchange, item),
             HeldPiece::Answer(exchange, body) => {

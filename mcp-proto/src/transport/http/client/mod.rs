@@ -55,6 +55,8 @@ use crate::peer::Passage;
 use crate::peer::client::{Client, ClientCommands, ClientLoan, ClientTransport, Event, LinkAction, State};
 use crate::peer::{Machine as _, Outbox as _};
 use crate::prelude::*;
+#[cfg(feature = "trace-file")]
+use crate::trace_file::{MachineOrigin, MachineRecorder, MachineStep, TracedFrame, json};
 use crate::transport::http::{ExchangeEnd, ExchangeId, Fields};
 use crate::{Instant, Limits};
 
@@ -120,6 +122,8 @@ pub struct HttpClient {
     closing: CloseState,
     /// What is held back for layers, if there are any.
     held: Option<Box<HeldExchanges>>,
+    #[cfg(feature = "trace-file")]
+    recorder: Option<MachineRecorder>,
 }
 
 /// How far closing has progressed.
@@ -136,12 +140,19 @@ enum CloseState {
 }
 
 impl HttpClient {
+    /// Its kind, in traces.
+    #[cfg(feature = "trace-file")]
+    pub(crate) const KIND: &str = "http client";
+
     /// Creates a client and starts era detection.
     ///
     /// # Errors
     /// If the URL is not one of a server.
     pub fn new(config: HttpClientConfig, now: Instant) -> Result<Self, UrlError> {
         let url = Address::parse(&config.url)?;
+        #[cfg(feature = "trace-file")]
+        let recorder = (config.client.recorder.as_ref())
+            .map(|recorder| recorder.begin(Some(now), MachineOrigin::new(Self::KIND, &config)));
         let mut client = Self {
             peer: Client::new(config.client.clone()),
             outbox: HttpOutbox::default(),
@@ -157,6 +168,8 @@ impl HttpClient {
             tools: ToolCatalog::default(),
             closing: CloseState::Open,
             held: None,
+            #[cfg(feature = "trace-file")]
+            recorder,
             config,
         };
         client.peer.set_separate_exchanges(client.config.seed);
@@ -176,12 +189,14 @@ impl HttpClient {
 
     /// Handles the head of an answer. Omit heads with status 1xx.
     pub fn handle_head(&mut self, now: Instant, exchange: ExchangeId, status: u16, fields: &dyn Fields) {
+        record!(self, Some(now), head_step(exchange, status, fields));
         self.take_head(now, exchange, status, fields);
         self.advance(now);
     }
 
     /// Handles a chunk of an answer's body. The result does not depend on how the body is split.
     pub fn handle_body(&mut self, now: Instant, exchange: ExchangeId, piece: Bytes) {
+        record!(self, Some(now), MachineStep::body(exchange.number(), &piece));
         let Some(entry) = self.exchanges.get_mut(exchange) else { return };
         match &mut entry.response {
             ResponseState::AwaitingHead | ResponseState::Parked(_) => return,
@@ -206,6 +221,7 @@ impl HttpClient {
 
     /// Handles the end of an exchange, with or without an answer.
     pub fn handle_end(&mut self, now: Instant, exchange: ExchangeId, end: ExchangeEnd) {
+        record!(self, Some(now), MachineStep::End { exchange: exchange.number(), end: json(&end) });
         if let Some(held) = &mut self.held {
             return held.add_end(exchange, end);
         }
@@ -215,6 +231,7 @@ impl HttpClient {
 
     /// Runs the timers that are due. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
+        record!(self, Some(now), MachineStep::Timeout);
         if self.poll_timeout().is_none_or(|due| due > now) {
             return;
         }
@@ -235,16 +252,20 @@ impl HttpClient {
     /// Returns the next action for the driver.
     #[must_use]
     pub fn poll_action(&mut self) -> Option<Action> {
-        match &mut self.held {
+        let action = match &mut self.held {
             Some(held) => held.poll_action(),
             None => self.outbox.poll_action(),
-        }
+        }?;
+        record!(self, None, MachineStep::Action(action.whole_text()));
+        Some(action)
     }
 
     /// Returns the next event.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.peer.poll_event()
+        let event = self.peer.poll_event()?;
+        record!(self, None, MachineStep::Event(format!("{event:?}")));
+        Some(event)
     }
 
     /// Returns when [`handle_timeout`](Self::handle_timeout) is due, unless another input comes first.
@@ -446,7 +467,7 @@ impl ClientTransport for HttpClient {
     }
 
     fn poll_event(&mut self) -> Option<Event> {
-        self.peer.poll_event()
+        Self::poll_event(self)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -454,7 +475,12 @@ impl ClientTransport for HttpClient {
     }
 
     fn lend(&mut self, _: Instant) -> ClientLoan<'_> {
-        ClientLoan { client: &mut self.peer, outbox: &mut self.outbox }
+        ClientLoan {
+            client: &mut self.peer,
+            outbox: &mut self.outbox,
+            #[cfg(feature = "trace-file")]
+            recorder: self.recorder.as_ref(),
+        }
     }
 
     fn settle(&mut self, now: Instant) {
@@ -467,6 +493,14 @@ impl ClientTransport for HttpClient {
 }
 
 debug_fields! { HttpClient(self) { url, session, exchanges = self.exchanges.len(), peer } }
+
+/// The step of a head, with all its headers.
+#[cfg(feature = "trace-file")]
+fn head_step(exchange: ExchangeId, status: u16, fields: &dyn Fields) -> MachineStep {
+    let mut headers = Vec::new();
+    fields.each(&mut |name, value| headers.push((name.to_owned(), TracedFrame::whole(value))));
+    MachineStep::Head { exchange: exchange.number(), status, headers }
+}
 
 /// The timers that exist once.
 #[derive(Debug, Default)]

@@ -33,6 +33,24 @@ pub enum Action {
     AuthorizationRequired(AuthorizationRequired),
 }
 
+impl Action {
+    /// All of it, with what may be secret.
+    #[cfg(feature = "trace-file")]
+    pub(super) fn whole_text(&self) -> String {
+        match self {
+            Self::Open(HttpRequest { exchange, verb, url, headers, body }) => {
+                let headers: Vec<_> = headers.iter().map(|(name, value)| (&**name, &**value)).collect();
+                format!("{exchange:?} opens: {} {url} {headers:?} {body:?}", verb.as_str())
+            }
+            Self::Abort(exchange) => format!("{exchange:?} is aborted"),
+            Self::AuthorizationRequired(required) => {
+                let AuthorizationRequired { exchange, status, header, dpop_nonce, attempt } = required;
+                format!("{exchange:?} needs authorization: {status} {header:?} {dpop_nonce:?} {attempt}")
+            }
+        }
+    }
+}
+
 /// An HTTP request.
 #[derive(Clone)]
 pub struct HttpRequest {

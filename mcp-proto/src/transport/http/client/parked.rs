@@ -15,6 +15,8 @@
 use crate::Instant;
 use crate::peer::client::{ConnectProgress, ConnectStep};
 use crate::peer::{CarriageState, RequestId, TransportError};
+#[cfg(feature = "trace-file")]
+use crate::trace_file::MachineStep;
 use crate::transport::http::ExchangeId;
 
 use super::HttpClient;
@@ -30,6 +32,7 @@ impl HttpClient {
     ///
     /// Does nothing if the exchange is not parked.
     pub fn resume(&mut self, now: Instant, exchange: ExchangeId) {
+        record!(self, Some(now), MachineStep::Resume { exchange: exchange.number() });
         if self.exchanges.is_parked(exchange) {
             self.reopen_exchange(now, exchange);
             self.advance(now);
@@ -40,6 +43,7 @@ impl HttpClient {
     ///
     /// `detail` is a human-readable reason. Does nothing if the exchange is not parked.
     pub fn refuse(&mut self, now: Instant, exchange: ExchangeId, detail: &str) {
+        record!(self, Some(now), MachineStep::Refuse { exchange: exchange.number(), detail: detail.into() });
         if self.exchanges.is_parked(exchange)
             && let Some(held) = self.exchanges.remove(exchange)
         {

@@ -254,7 +254,12 @@ impl ServerTransport for Exchange {
 
     fn lend(&mut self, _: Instant) -> ServerLoan<'_> {
         self.queued_before = self.output.queued();
-        ServerLoan { server: &mut self.server, outbox: &mut self.output }
+        ServerLoan {
+            server: &mut self.server,
+            outbox: &mut self.output,
+            #[cfg(feature = "trace-file")]
+            recorder: None,
+        }
     }
 
     fn settle(&mut self, now: Instant) {

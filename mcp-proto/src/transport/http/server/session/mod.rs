@@ -437,7 +437,12 @@ impl ServerTransport for Session {
 
     fn lend(&mut self, now: Instant) -> ServerLoan<'_> {
         self.streams.now = now;
-        ServerLoan { server: &mut self.server, outbox: &mut self.streams }
+        ServerLoan {
+            server: &mut self.server,
+            outbox: &mut self.streams,
+            #[cfg(feature = "trace-file")]
+            recorder: None,
+        }
     }
 
     fn settle(&mut self, now: Instant) {
