@@ -132,13 +132,13 @@ pub(crate) type KnownObject<'a> = &'a dyn Fn(&str) -> Option<usize>;
 /// The members of parameters that other layers look for, noted by the scan of the message if the object is valid JSON.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NotedMembers {
-    /// The `_meta` and the `arguments`.
-    spans: [Span; 2],
+    /// The `_meta` and the `arguments`, and the `name` if there are no other members.
+    spans: [Span; 3],
 }
 
 impl NotedMembers {
     /// Nothing is known.
-    pub(super) const UNKNOWN: Self = Self { spans: [Span::TOO_FAR; 2] };
+    pub(super) const UNKNOWN: Self = Self { spans: [Span::TOO_FAR; 3] };
 
     /// Whether the text is an object of valid JSON, no name of which is escaped, with each member that is looked for at
     /// most once.
@@ -148,15 +148,22 @@ impl NotedMembers {
 
     /// The `_meta`.
     pub(super) fn meta(&self) -> Span {
-        let [meta, _] = self.spans;
+        let [meta, ..] = self.spans;
         meta
     }
 
     /// The `arguments`.
-    #[cfg(all(feature = "http", feature = "server"))]
+    #[cfg(all(feature = "server", any(feature = "http", feature = "std")))]
     pub(super) fn arguments(&self) -> Span {
-        let [_, arguments] = self.spans;
+        let [_, arguments, _] = self.spans;
         arguments
+    }
+
+    /// The `name`, if there are no members but these three.
+    #[cfg(all(feature = "std", feature = "server"))]
+    pub(super) fn only_name(&self) -> Span {
+        let [.., name] = self.spans;
+        name
     }
 
     /// The values that a reader need not scan again.
@@ -175,7 +182,7 @@ impl Reader<'_> {
     ) -> Result<NotedMembers, NotJson> {
         let (base, within) = (self.at(), levels.checked_sub(1).ok_or(NotJson)?);
         let [mut meta, mut arguments, mut own_name, mut uri, mut task_id] = [Span::default(); 5];
-        let mut is_first = true;
+        let (mut is_first, mut has_others) = (true, false);
         self.enter(b'{')?;
         while let Some(name) = self.plain_name(&mut is_first)? {
             let start = self.at();
@@ -187,6 +194,7 @@ impl Reader<'_> {
                 b"taskId" => Some(&mut task_id),
                 _ => None,
             };
+            has_others |= slot.is_none();
             match name {
                 b"_meta" if self.peek() == Some(b'{') => match known(self.rest()) {
                     Some(length) => self.skip_known(length),
@@ -201,7 +209,10 @@ impl Reader<'_> {
                 *slot = Span::new(start.saturating_sub(base), self.at().saturating_sub(base));
             }
         }
-        Ok(NotedMembers { spans: [meta, arguments] })
+        if has_others || !uri.is_empty() || !task_id.is_empty() {
+            own_name = Span::default();
+        }
+        Ok(NotedMembers { spans: [meta, arguments, own_name] })
     }
 
     /// Skips an object that is `_meta`. If one of the keys that tell the eras apart is repeated, that is an error.

@@ -434,6 +434,22 @@ impl Raw {
         self.known_or_read(self.noted.arguments(), "arguments")
     }
 
+    /// The `name` and the `arguments` of an object without other members but `_meta`: what a tool call mostly has. `None` if
+    /// the scan has not noted so, and for a name with escapes or arguments of another type.
+    #[cfg(all(feature = "std", feature = "server"))]
+    pub(crate) fn plain_call(&self) -> Option<(ByteString, Option<Self>)> {
+        let alloc::borrow::Cow::Borrowed(name) = super::unescape(self.known(self.noted.only_name())??)?
+        else {
+            return None;
+        };
+        let arguments = match self.known(self.noted.arguments())? {
+            Some(object) if object.starts_with('{') => Some(self.part(object)),
+            Some(_) => return None,
+            None => None,
+        };
+        Some((self.text.slice_ref(name), arguments))
+    }
+
     fn known_or_read(&self, span: Span, name: &str) -> Option<Self> {
         let value = match self.known(span) {
             Some(value) => value.filter(|value| *value != "null"),

@@ -28,7 +28,7 @@ use crate::rpc::{Raw, write};
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Json(Box<str>);
+pub struct Json(String);
 
 impl Json {
     /// Parses JSON text.
@@ -39,7 +39,7 @@ impl Json {
         let text: String = text.into();
         let mut reader = Reader::new(&text);
         match reader.skip().and_then(|value| reader.end().map(|()| value)) {
-            Ok(value) if value.len() == text.len() => Ok(Self(text.into())),
+            Ok(value) if value.len() == text.len() => Ok(Self(text)),
             Ok(value) => Ok(Self(value.into())),
             Err(NotJson) => Err(Reader::error(&text)),
         }
@@ -50,7 +50,7 @@ impl Json {
     /// # Errors
     /// If its `Serialize` fails.
     pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
-        serde_json::to_string(value).map(|text| Self(text.into()))
+        serde_json::to_string(value).map(Self)
     }
 
     /// `null`.
@@ -156,7 +156,7 @@ impl Serialize for Json {
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Box::<RawValue>::deserialize(deserializer).map(|value| Self(value.into()))
+        Box::<RawValue>::deserialize(deserializer).map(|value| Self(Box::<str>::from(value).into()))
     }
 }
 

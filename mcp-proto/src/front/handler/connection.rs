@@ -110,7 +110,7 @@ impl ServerCore {
     }
 
     fn finish(&mut self, closed: CloseReason, wakers: &mut Wakers) {
-        for (_, mut ended) in core::mem::take(&mut self.active) {
+        while let Some((_, mut ended)) = self.active.pop_first() {
             ended.state.set_end(Cancellation::by_close(&closed));
             wakers.wake_all(&mut ended.waiters);
         }

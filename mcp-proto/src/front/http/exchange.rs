@@ -94,10 +94,12 @@ impl<H: HandlerMode> HttpExchange<H> {
     ) -> Self {
         let attachments = Attachments::new();
         let caller = Caller { owner: head.owner(principal.as_ref()), access, attachments };
-        let stage = Self::take_in(service, &router, head, &caller).unwrap_or_else(Stage::Answer);
-        let service = service.clone();
-        let layers = ExchangeLayers::new(&service, router.layers());
+        let layers = ExchangeLayers::new(service, router.layers());
+        let (service, stage) = (service.clone(), Stage::Over);
         let mut exchange = Self { service, router, caller, principal, stage, waker: None, layers };
+        if let Err(answer) = exchange.take_in(head) {
+            exchange.stage = Stage::Answer(answer);
+        }
         if let Stage::Request { intake, .. } = &exchange.stage
             && !intake.wants_body()
         {
@@ -107,12 +109,8 @@ impl<H: HandlerMode> HttpExchange<H> {
     }
 
     /// Checks the head of a request, and prepares to receive its body.
-    fn take_in(
-        service: &Service,
-        router: &Router<H>,
-        head: &RequestHead<'_>,
-        caller: &Caller,
-    ) -> Result<Stage<H>, HttpResponse> {
+    fn take_in(&mut self, head: &RequestHead<'_>) -> Result<(), HttpResponse> {
+        let Self { service, router, caller, .. } = self;
         service.check_arrival(head, &caller.owner)?;
         let mut intake = RequestIntake::new(&service.setup, head)?;
         let params = intake.tool().and_then(|tool| router.param_headers(&tool));
@@ -124,7 +122,8 @@ impl<H: HandlerMode> HttpExchange<H> {
         let timeout = service.setup.config().body_timeout;
         let deadline = if intake.wants_body() { service.now().after(timeout) } else { None };
         let intake = intake.charge(&service.account(&caller.owner));
-        Ok(Stage::Request { intake, mirrors_params, deadline })
+        self.stage = Stage::Request { intake, mirrors_params, deadline };
+        Ok(())
     }
 
     /// Creates an exchange with its answer, independent of the request.
@@ -156,7 +155,9 @@ impl<H: HandlerMode> HttpExchange<H> {
     /// Handles the end of the request's body.
     pub fn handle_body_end(&mut self) {
         if let Stage::Request { intake, mirrors_params, .. } = mem::replace(&mut self.stage, Stage::Over) {
-            self.stage = self.open(intake, mirrors_params).unwrap_or_else(Stage::Answer);
+            if let Err(answer) = self.open(intake, mirrors_params) {
+                self.stage = Stage::Answer(answer);
+            }
             self.caller.attachments = Attachments::new();
             self.wake();
         }
@@ -317,7 +318,7 @@ impl<H: HandlerMode> HttpExchange<H> {
     // --- Routing ---
 
     /// Routes the message of a complete body.
-    fn open(&mut self, mut intake: RequestIntake, mirrors_params: bool) -> Result<Stage<H>, HttpResponse> {
+    fn open(&mut self, mut intake: RequestIntake, mirrors_params: bool) -> Result<(), HttpResponse> {
         self.service.check_open()?;
         let is_kept = self.pass_request(&mut intake, mirrors_params)?;
         // The request is rejected unless headers and body name the same tool.
@@ -331,10 +332,12 @@ impl<H: HandlerMode> HttpExchange<H> {
             length
         };
         let routed = intake.finish_knowing(&known_meta);
-        if !is_kept {
-            return self.accept_dropped(routed);
-        }
-        self.route(routed, params, last.as_ref().filter(|_| is_last.get()))
+        self.stage = if is_kept {
+            self.route(routed, params, last.as_ref().filter(|_| is_last.get()))?
+        } else {
+            self.accept_dropped(routed)?
+        };
+        Ok(())
     }
 
     /// `known` is the `_meta` of an earlier request, if the request was found to have the same.
@@ -345,21 +348,18 @@ impl<H: HandlerMode> HttpExchange<H> {
         known: Option<&Arc<KnownMeta>>,
     ) -> Result<Stage<H>, HttpResponse> {
         let (owner, principal) = (|| self.owner().clone(), || self.principal.clone());
-        let router = || ServedRouter::unchanging(self.router.clone());
         Ok(match routed {
             RequestRoute::Answer(answer) => Stage::Answer(answer),
             RequestRoute::Modern(request) => {
                 params.map_or(Ok(()), |params| request.check(params))?;
-                let (request, caller) = (request.on_behalf_of(principal()), self.caller.clone());
-                Stage::Modern(ModernExchange::start(&self.service, router(), request, caller, known))
+                Stage::Modern(ModernExchange::start(self, request.on_behalf_of(principal()), known))
             }
             RequestRoute::Notification(posted) => {
                 let context = NotificationContext::new(principal(), owner());
                 Stage::Notification(PostedHandler::start(&self.router, posted, context)?)
             }
             RequestRoute::Stateless(post) => {
-                let (post, caller) = (post.on_behalf_of(principal()), self.caller.clone());
-                Stage::Modern(ModernExchange::start_stateless(&self.service, router(), post, caller))
+                Stage::Modern(ModernExchange::start_stateless(self, post.on_behalf_of(principal())))
             }
             RequestRoute::OpenSession(post) => {
                 Stage::Answer(self.service.open_session(post, owner(), principal())?)
@@ -445,13 +445,8 @@ struct ModernExchange<H: HandlerMode> {
 }
 
 impl<H: HandlerMode> ModernExchange<H> {
-    fn start(
-        service: &Arc<Service>,
-        router: ServedRouter<H>,
-        request: ModernRequest,
-        caller: Caller,
-        known: Option<&Arc<KnownMeta>>,
-    ) -> Self {
+    fn start(http: &HttpExchange<H>, request: ModernRequest, known: Option<&Arc<KnownMeta>>) -> Self {
+        let HttpExchange { service, caller, .. } = http;
         let signal = Arc::default();
         let cached = known.cloned().or_else(|| service.find_meta(request.meta().as_ref()));
         let listens = request.method() == SubscriptionsListen::NAME;
@@ -460,7 +455,7 @@ impl<H: HandlerMode> ModernExchange<H> {
         let now = service.now();
         let open = || {
             let exchange = Exchange::open_with_meta(&service.setup, request, cached.clone(), now);
-            share(service, &signal, caller, exchange)
+            share(service, &signal, caller.clone(), exchange)
         };
         let (shared, listening) = match token {
             None => (open(), None),
@@ -481,27 +476,23 @@ impl<H: HandlerMode> ModernExchange<H> {
         {
             service.cache_meta(known.clone());
         }
-        Self::run(service, router, opened.shared, listening)
+        Self::run(http, opened.shared, listening)
     }
 
     /// Starts the exchange of a legacy client's requests without a session.
-    fn start_stateless(
-        service: &Arc<Service>,
-        router: ServedRouter<H>,
-        post: StatelessPost,
-        caller: Caller,
-    ) -> Self {
+    fn start_stateless(http: &HttpExchange<H>, post: StatelessPost) -> Self {
+        let service = &http.service;
         let exchange = Exchange::open_stateless(&service.setup, post, service.now());
-        let opened = OpenedExchange::new(share(service, &Arc::default(), caller, exchange));
-        Self::run(service, router, opened.shared, None)
+        let opened = OpenedExchange::new(share(service, &Arc::default(), http.caller.clone(), exchange));
+        Self::run(http, opened.shared, None)
     }
 
     fn run(
-        service: &Arc<Service>,
-        router: ServedRouter<H>,
+        HttpExchange { service, router, .. }: &HttpExchange<H>,
         shared: Arc<Shared<ServerCore, Exchange>>,
         listening: Option<Box<Listening>>,
     ) -> Self {
+        let router = ServedRouter::unchanging(router.clone());
         let mut driver = ListeningDriver::new(service, router, shared, listening);
         //= S3.16 "Client disconnect = cancel"
         driver.machine.set_end(|exchange, now| {

@@ -12,12 +12,12 @@ use super::skills::RegisteredSkills;
 use super::tools::{RegisteredTool, is_tool_name};
 use super::uri::UriTemplate;
 use super::{Context, HandlerMode, Router, RouterContents, RouterError, TemplateEntry, TemplateMatch};
-use crate::front::params::decode_params;
+use crate::front::params::{ToolCall, decode_params};
 use crate::prelude::*;
 use crate::rpc::Raw;
 use crate::schema::skills::{GetSkill, ListSkills, ReadDirectory};
 use crate::schema::{
-    CacheHint, CacheScope, CallTool, CallToolParams, Complete, GetPrompt, GetPromptParams, Json, ListPrompts,
+    CacheHint, CacheScope, CallTool, Complete, GetPrompt, GetPromptParams, Json, ListPrompts,
     ListResourceTemplates, ListResources, ListTools, Map, Method as _, Prompt, ReadResource,
     ReadResourceParams, Reference, Resource, ResourceTemplate, ServerCapability,
 };
@@ -261,8 +261,8 @@ impl<M: HandlerMode> Part<M> {
         let mut handler = entry.handler.clone();
         if self.prefix.as_str().is_some() {
             let (prefix, names) = (self.prefix.clone(), self.names.clone());
-            let before = move |mut call: CallToolParams, _: &Context| {
-                call.name = prefix.registered_name(&call.name);
+            let before = move |mut call: ToolCall, _: &Context| {
+                call.name = prefix.registered_name(&call.name).into();
                 Ok((call, ()))
             };
             handler = M::adapt_handler(handler, before, move |(), reply| names.rename_call(reply));
@@ -479,7 +479,7 @@ impl<M: HandlerMode> Part<M> {
     }
 }
 
-type ToolEntry<M> = Entry<RegisteredTool, <M as HandlerMode>::Handler<CallToolParams, Context>, Origin<M>>;
+type ToolEntry<M> = Entry<RegisteredTool, <M as HandlerMode>::Handler<ToolCall, Context>, Origin<M>>;
 type PromptEntry<M> = Entry<Prompt, <M as HandlerMode>::Handler<GetPromptParams, Context>, Origin<M>>;
 type ResourceEntry<M> = Entry<Resource, <M as HandlerMode>::Handler<ReadResourceParams, Context>, Origin<M>>;
 type TemplatesEntry<M> = Entry<TemplateEntry, <M as HandlerMode>::Handler<TemplateMatch, Context>, Origin<M>>;

@@ -6,7 +6,7 @@ use super::registry::Registry;
 use super::{Context, HandlerMode, Router, SendHandlers};
 use crate::front::handler::output::{PromptOutput, ResultOrInput, ToolResult};
 use crate::front::handler_error::HandlerError;
-use crate::front::params::{decode_params, params_error};
+use crate::front::params::{ToolCall, decode_params, params_error};
 use crate::front::reply::Reply;
 use crate::front::spawned_handler::{AwaitedHandler, SpawnedHandler};
 use crate::front::tasks;
@@ -163,7 +163,7 @@ impl<M: HandlerMode> Router<M> {
         count_rate: bool,
     ) -> Dispatch<M::HandlerFuture> {
         //= S8.7 "malformed → protocol error"
-        let call = decode_params::<CallTool>(params)?;
+        let call = ToolCall::read(params)?;
         //= S8.7 "Unknown tool"
         let entry = self.contents.tools.get(&call.name).ok_or_else(|| unknown_tool(&call.name))?;
         #[cfg(feature = "auth")]

@@ -33,6 +33,7 @@ use super::handler::input_rounds::Sealing;
 use super::handler::input_rounds::SingleUse;
 use super::layer::Layers;
 use super::mode::{Handler, HandlerMode, NotificationHandlers, SendHandlers};
+use super::params::ToolCall;
 use super::spawned_handler::Spawner;
 use super::tasks::TaskRegistry;
 #[cfg(feature = "seal")]
@@ -41,8 +42,8 @@ use crate::peer::server::{ServerConfig, SubscriptionAccess};
 use crate::prelude::*;
 use crate::rpc::Raw;
 use crate::schema::{
-    CacheHint, CallToolParams, Extension, GetPromptParams, Implementation, Map, Prompt, ReadResourceParams,
-    Resource, ResourceTemplate, ServerCapabilities,
+    CacheHint, Extension, GetPromptParams, Implementation, Map, Prompt, ReadResourceParams, Resource,
+    ResourceTemplate, ServerCapabilities,
 };
 
 use origin::{Origin, PartAccess};
@@ -103,7 +104,7 @@ struct RouterContents<M: HandlerMode> {
     info: Implementation,
     instructions: Option<String>,
     capabilities: ServerCapabilities,
-    tools: Registry<RegisteredTool, M::Handler<CallToolParams, Context>, Origin<M>>,
+    tools: Registry<RegisteredTool, M::Handler<ToolCall, Context>, Origin<M>>,
     resources: Registry<Resource, M::Handler<ReadResourceParams, Context>, Origin<M>>,
     templates: Registry<TemplateEntry, M::Handler<TemplateMatch, Context>, Origin<M>>,
     prompts: Registry<Prompt, M::Handler<GetPromptParams, Context>, Origin<M>>,

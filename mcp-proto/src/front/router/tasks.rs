@@ -12,6 +12,7 @@ use crate::front::handler::context::Context;
 use crate::front::handler::output::{DetachedCall, DetachedWork, TaskChoice, ToolOutput};
 use crate::front::handler_error::HandlerError;
 use crate::front::mode::{Handler, HandlerMode};
+use crate::front::params::ToolCall;
 use crate::front::reply::Reply;
 use crate::front::tasks::{TaskConfig, TaskListing, TaskRegistry, TaskService, TaskWork};
 use crate::front::wakers::SendFuture;
@@ -21,8 +22,8 @@ use crate::rpc::{ErrorObject, code};
 use crate::schema::tasks::legacy;
 use crate::schema::tasks::legacy::TaskMetadata;
 use crate::schema::{
-    CallToolParams, ClientCapabilities, ClientCapability, Era, Json, Method as _, ServerCapability,
-    TaskSupport, Tool, ToolExecution,
+    ClientCapabilities, ClientCapability, Era, Json, Method as _, ServerCapability, TaskSupport, Tool,
+    ToolExecution,
 };
 
 /// Tasks.
@@ -109,8 +110,8 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         let check = self.output_check(&tool);
         let erased = handler.erase(
             self.state.clone(),
-            |call: CallToolParams, context: &Context| {
-                let aside = (call.name.clone(), call.task.clone(), context.clone());
+            |call: ToolCall, context: &Context| {
+                let aside = (call.name.to_string(), call.task.clone(), context.clone());
                 Ok((decode_arguments(call, context)?, aside))
             },
             move |(tool, asked, context): (String, Option<TaskMetadata>, Context), output| match output {
@@ -152,7 +153,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     pub(super) fn begin_call(
         &self,
         task: Option<TaskTool>,
-        call: &CallToolParams,
+        call: &ToolCall,
         context: &Context,
         service: Option<&Arc<TaskService>>,
     ) -> Result<Option<M::HandlerFuture>, Reply> {
@@ -164,7 +165,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         match (task, service) {
             (Some(TaskTool { trigger: TaskTrigger::OnCall, .. }), Some(service)) if becomes => {
                 let ttl = requested_ttl(call.task.as_ref(), context);
-                let begun = service.begin(TaskWork::Call(call.clone()), context.clone(), ttl)?;
+                let begun = service.begin(TaskWork::Call(call.detached()), context.clone(), ttl)?;
                 Ok(Some(M::wrap_future(begun)))
             }
             _ => Ok(None),

@@ -14,6 +14,7 @@ use crate::front::handler::arguments::{Arguments, DescribedArguments, arguments_
 use crate::front::handler::context::Context;
 use crate::front::handler::output::{OutputCheck, ToolOutput};
 use crate::front::mode::{Handler, HandlerMode};
+use crate::front::params::ToolCall;
 use crate::front::reply::Reply;
 use crate::front::tasks::TaskChoice;
 use crate::rpc::code;
@@ -114,7 +115,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         mut self,
         tool: Tool,
         task: Option<TaskTool>,
-        read: impl Fn(CallToolParams, &Context) -> Result<A, Reply> + Send + Sync + 'static,
+        read: impl Fn(ToolCall, &Context) -> Result<A, Reply> + Send + Sync + 'static,
         handler: H,
     ) -> Self
     where
@@ -124,7 +125,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         let check = self.output_check(&tool);
         let erased = handler.erase(
             self.state.clone(),
-            move |call: CallToolParams, context: &Context| Ok((read(call, context)?, ())),
+            move |call: ToolCall, context: &Context| Ok((read(call, context)?, ())),
             move |(), output| tool_reply(check.check(output)),
         );
         self.add_tool(tool, task, erased)
@@ -136,14 +137,14 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         F: Future<Output: ToolOutput> + 'static, // an async closure or function
         H: Fn(CallToolParams, Context<S>) -> F + Handler<M, CallToolParams, Context<S>, F>,
     {
-        self.register_tool(tool, None, |call, _| Ok(call), handler)
+        self.register_tool(tool, None, |call, _| Ok(call.into_params()?), handler)
     }
 
     pub(super) fn add_tool(
         mut self,
         mut tool: Tool,
         task: Option<TaskTool>,
-        handler: M::Handler<CallToolParams, Context>,
+        handler: M::Handler<ToolCall, Context>,
     ) -> Self {
         let name = tool.name.clone();
         if !is_tool_name(&name) {
@@ -198,13 +199,12 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
 #[cfg(feature = "schema-validate")]
 impl RegisteredTool {
     //= S8.8 "Validate inputs"
-    pub(super) fn check_arguments(&self, call: &CallToolParams, context: &Context) -> Result<(), Reply> {
+    pub(super) fn check_arguments(&self, call: &ToolCall, context: &Context) -> Result<(), Reply> {
         let Some(schema) = &self.input else { return Ok(()) };
-        let checked = match &call.arguments {
-            Some(arguments) => schema.check(arguments),
-            None => schema.check(&Json::empty_object()),
-        };
-        checked.map_err(|error| invalid_arguments(&call.name, &error, context))
+        let refuse = |error: &dyn fmt::Display| invalid_arguments(&call.name, error, context);
+        let arguments = call.arguments.as_ref().map_or_else(|| Ok(Json::empty_object()), Json::try_from);
+        let arguments = arguments.map_err(|error| refuse(&error))?;
+        schema.check(&arguments).map_err(|error| refuse(&error))
     }
 }
 
@@ -244,10 +244,7 @@ pub(super) fn is_tool_name(name: &str) -> bool {
     (1..=128).contains(&name.len()) && name.chars().all(allowed)
 }
 
-pub(super) fn decode_arguments<A: DeserializeOwned>(
-    call: CallToolParams,
-    context: &Context,
-) -> Result<A, Reply> {
+pub(super) fn decode_arguments<A: DeserializeOwned>(call: ToolCall, context: &Context) -> Result<A, Reply> {
     let decoded = match &call.arguments {
         Some(arguments) => arguments.decode(),
         None => serde_json::from_str("{}"),

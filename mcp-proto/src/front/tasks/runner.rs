@@ -186,7 +186,7 @@ impl<M: HandlerMode> TaskRun<M> {
     ) -> Self {
         let NewTask { task: live, work, context, .. } = order;
         let tool = match &work {
-            TaskWork::Call(call) => Some(call.name.clone()),
+            TaskWork::Call(call) => Some(call.name.to_string()),
             TaskWork::Detached(_) => None,
         };
         let (store, seed, now) = (service.registry.config.store.clone(), live.initial.clone(), service.now());

@@ -13,14 +13,15 @@ use super::{StoreError, StoredTaskState, TaskRecord, TaskRegistry};
 use crate::front::Clock;
 use crate::front::handler::context::Context;
 use crate::front::handler::output::DetachedWork;
+use crate::front::params::ToolCall;
 use crate::front::reply::Reply;
 use crate::front::wakers::{SendFuture, Signal, TaskWaker, lock, update};
 use crate::peer::Denial;
 use crate::prelude::*;
 use crate::quota::QuotaError;
 use crate::rpc::{ErrorObject, code};
+use crate::schema::Era;
 use crate::schema::tasks::TaskUpdatedParams;
-use crate::schema::{CallToolParams, Era};
 use crate::{Instant, UnixTime};
 
 /// Notifies clients that listen for a task.
@@ -179,7 +180,7 @@ impl Drop for PendingTask {
 /// The work of a task.
 pub(in crate::front) enum TaskWork {
     /// A call, to be answered by the handler of its tool.
-    Call(CallToolParams),
+    Call(ToolCall),
     /// The rest of a call whose handler has run.
     Detached(DetachedWork),
 }
