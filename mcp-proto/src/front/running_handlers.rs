@@ -18,8 +18,7 @@ struct RunningHandler<F> {
 }
 
 impl<F: Future + Unpin> RunningHandler<F> {
-    fn new(request: InboundId, future: F, span: RequestSpan, signal: &Arc<Signal>) -> Self {
-        let state = HandlerWaker::new(request, signal);
+    fn new(future: F, span: RequestSpan, state: HandlerWaker) -> Self {
         Self { future, waker: state.waker(), state, span }
     }
 
@@ -40,10 +39,12 @@ impl<F: Future + Unpin> RunningHandler<F> {
         polled.transpose()
     }
 
-    /// Drops the handler, whose waker does nothing from now on.
-    fn end(self) {
-        self.state.retire();
-        let _ = catch_panic(|| drop(self));
+    /// Drops the handler, whose waker does nothing from now on. Returns that.
+    fn end(self) -> HandlerWaker {
+        let Self { future, state, waker, span } = self;
+        state.retire();
+        let _ = catch_panic(|| drop((future, waker, span)));
+        state
     }
 }
 
@@ -53,16 +54,19 @@ pub(crate) struct RunningHandlers<F> {
     /// The ready handlers, in the order in which they are polled.
     ready: InlineQueue<InboundId>,
     signal: Arc<Signal>,
+    /// The waker of the handler that ended last, whose memory the next one takes over.
+    spare: Option<HandlerWaker>,
 }
 
 impl<F: Future + Unpin> RunningHandlers<F> {
     pub(crate) fn new(signal: Arc<Signal>) -> Self {
-        Self { tasks: InlineMap::new(), ready: InlineQueue::default(), signal }
+        Self { tasks: InlineMap::new(), ready: InlineQueue::default(), signal, spare: None }
     }
 
     /// Adds the handler of a request, which is polled with the ready ones, within the request's span.
     pub(in crate::front) fn start(&mut self, request: InboundId, future: F, span: RequestSpan) {
-        let task = RunningHandler::new(request, future, span, &self.signal);
+        let waker = HandlerWaker::new(request, &self.signal, self.spare.take());
+        let task = RunningHandler::new(future, span, waker);
         // The driver calls this and polls next, so it need not be woken.
         task.state.retire();
         self.signal.mark_ready(request);
@@ -79,7 +83,8 @@ impl<F: Future + Unpin> RunningHandlers<F> {
         poll: impl FnOnce(&mut F, &mut Context<'_>) -> Poll<F::Output>,
         stalled: impl FnOnce(&mut F) -> Option<F::Output>,
     ) -> Option<(Result<F::Output, HandlerPanic>, RequestSpan)> {
-        let mut task = RunningHandler::new(request, future, span, &self.signal);
+        let waker = HandlerWaker::new(request, &self.signal, self.spare.take());
+        let mut task = RunningHandler::new(future, span, waker);
         // A part of the same request's work may have ended before.
         task.state.arm();
         let Some(output) = task.poll(poll, stalled) else {
@@ -87,14 +92,14 @@ impl<F: Future + Unpin> RunningHandlers<F> {
             return None;
         };
         let span = core::mem::replace(&mut task.span, RequestSpan::none());
-        task.end();
+        self.spare = Some(task.end());
         Some((output, span))
     }
 
     /// Drops the handler of a request.
     pub(crate) fn stop(&mut self, request: InboundId) {
         if let Some(task) = self.tasks.remove(&request) {
-            task.end();
+            self.spare = Some(task.end());
         }
     }
 
@@ -103,7 +108,7 @@ impl<F: Future + Unpin> RunningHandlers<F> {
     pub(in crate::front) fn end(&mut self, request: InboundId) -> Option<RequestSpan> {
         let mut task = self.tasks.remove(&request)?;
         let span = core::mem::replace(&mut task.span, RequestSpan::none());
-        task.end();
+        self.spare = Some(task.end());
         Some(span)
     }
 

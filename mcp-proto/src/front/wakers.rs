@@ -312,11 +312,18 @@ pub(super) enum HandlerWaker {
 }
 
 impl HandlerWaker {
-    pub(super) fn new(request: InboundId, signal: &Arc<Signal>) -> Self {
-        match request {
-            InboundId::FIRST => Self::First(signal.clone()),
-            _ => Self::Other(TaskWaker::new(request, signal.clone())),
+    /// Creates the waker of a new handler, in the memory of `spare`, that of a handler which has ended, unless someone kept it.
+    pub(super) fn new(request: InboundId, signal: &Arc<Signal>, spare: Option<Self>) -> Self {
+        if request == InboundId::FIRST {
+            return Self::First(signal.clone());
         }
+        if let Some(Self::Other(mut task)) = spare
+            && let Some(unused) = Arc::get_mut(&mut task)
+        {
+            (unused.task, unused.ready) = (request, ReadyFlag::default());
+            return Self::Other(task);
+        }
+        Self::Other(TaskWaker::new(request, signal.clone()))
     }
 
     pub(super) fn waker(&self) -> Waker {

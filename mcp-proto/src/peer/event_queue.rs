@@ -1,10 +1,10 @@
 //! A bounded queue of events for the application.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use core::time::Duration;
 
 use crate::Instant;
-use crate::inline_map::InlineQueue;
+use crate::inline_map::{InlineMap, InlineQueue};
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Malformed, Raw, Text};
 
@@ -182,7 +182,7 @@ pub(crate) struct ProgressPacer<K, R> {
 
 #[derive(Debug)]
 struct PacedRequests<K, R> {
-    requests: BTreeMap<K, PacedRequest<R>>,
+    requests: InlineMap<K, PacedRequest<R>>,
     /// The requests with a waiting report, by the time at which it passes.
     due: BTreeSet<(Instant, K)>,
     /// The size in bytes of all waiting reports.
@@ -218,7 +218,7 @@ impl<K: Ord + Copy, R> ProgressPacer<K, R> {
     pub(crate) fn offer(&mut self, now: Instant, key: K, report: R, bytes: usize) -> Option<R> {
         let Some((window, reports)) = self.rate.window() else { return Some(report) };
         let PacedRequests { requests, due, bytes: total } = &mut **self.paced.get_or_insert_default();
-        let paced = requests.entry(key).or_insert_with(|| PacedRequest {
+        let paced = requests.get_or_insert_with(key, || PacedRequest {
             window_end: now + window,
             passed: 0,
             waiting: None,
@@ -301,6 +301,6 @@ impl<K: Ord + Copy, R> ProgressPacer<K, R> {
 
 impl<K, R> Default for PacedRequests<K, R> {
     fn default() -> Self {
-        Self { requests: BTreeMap::new(), due: BTreeSet::new(), bytes: 0 }
+        Self { requests: InlineMap::new(), due: BTreeSet::new(), bytes: 0 }
     }
 }

@@ -438,11 +438,11 @@ impl Raw {
     /// the scan has not noted so, and for a name with escapes or arguments of another type.
     #[cfg(all(feature = "std", feature = "server"))]
     pub(crate) fn plain_call(&self) -> Option<(ByteString, Option<Self>)> {
-        let alloc::borrow::Cow::Borrowed(name) = super::unescape(self.known(self.noted.only_name())??)?
-        else {
+        let name = self.known(self.noted.only_name())??.strip_prefix('"')?.strip_suffix('"')?;
+        if name.contains('\\') {
             return None;
-        };
-        let arguments = match self.known(self.noted.arguments())? {
+        }
+        let arguments = match self.noted.arguments().of(self.as_str()) {
             Some(object) if object.starts_with('{') => Some(self.part(object)),
             Some(_) => return None,
             None => None,

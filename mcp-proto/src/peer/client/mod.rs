@@ -230,8 +230,7 @@ impl Client {
 
     /// Takes a request from the table, and withdraws what it has asked of the application.
     fn take(&mut self, id: RequestId) -> Option<Removed> {
-        let removed = self.requests.remove(id).map(|request| Removed { id, request });
-        let request = &removed.as_ref()?.request;
+        let request = self.requests.remove(id)?;
         for page in request.open_pages() {
             self.open_pages.remove(&(page.clone(), id));
         }
@@ -240,7 +239,7 @@ impl Client {
             Stage::Following(followed) => self.tasks.unindex(id, followed),
             Stage::Queued(_) | Stage::Sent => {}
         }
-        removed
+        Some(Removed { id, request })
     }
 
     /// Puts a request back into the table.

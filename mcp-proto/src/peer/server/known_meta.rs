@@ -78,14 +78,14 @@ impl KnownMeta {
     /// of the progress token may differ, so it is as valid as the known one.
     fn match_start(&self, text: &str) -> Option<(usize, Option<(Id, usize)>)> {
         let known = &*self.text;
-        let (head, tail) = known.split_at_checked(self.token_at.unwrap_or(known.len()))?;
-        let rest = text.strip_prefix(head)?;
-        let token = match self.token_at {
-            Some(_) => Some(leading_token(rest)?),
-            None => None,
+        let Some(token_at) = self.token_at else {
+            return text.starts_with(known).then_some((known.len(), None));
         };
-        let token_bytes = token.as_ref().map_or(0, |(_, bytes)| *bytes);
-        rest.get(token_bytes..)?.starts_with(tail).then(|| (known.len().saturating_add(token_bytes), token))
+        let (head, tail) = known.split_at_checked(token_at)?;
+        let rest = text.strip_prefix(head)?;
+        let (token, bytes) = leading_token(rest)?;
+        let length = known.len().saturating_add(bytes);
+        rest.get(bytes..)?.starts_with(tail).then_some((length, Some((token, bytes))))
     }
 }
 
