@@ -87,7 +87,6 @@ impl<K: Ord, V> InlineMap<K, V> {
     }
 
     /// Adds an entry. Returns the value that it replaces.
-    #[inline]
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         self.make_room(&key);
         match &mut self.0 {

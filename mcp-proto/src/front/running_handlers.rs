@@ -2,35 +2,30 @@
 
 use alloc::sync::Arc;
 use core::future::Future;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 
 use super::handler_error::{HandlerPanic, catch_panic};
 use super::trace::RequestSpan;
-use super::wakers::{HandlerWaker, Signal};
+use super::wakers::{HandlerWaker, Signal, TaskWaker};
 use crate::inline_map::{InlineMap, InlineQueue};
 use crate::peer::InboundId;
 
 struct RunningHandler<F> {
     future: F,
     state: HandlerWaker,
-    waker: Waker,
     span: RequestSpan,
 }
 
 impl<F: Future + Unpin> RunningHandler<F> {
-    fn new(future: F, span: RequestSpan, state: HandlerWaker) -> Self {
-        Self { future, waker: state.waker(), state, span }
-    }
-
     /// Polls the handler by `poll`. If it waits and has not woken itself, `stalled` may end it.
     fn poll(
         &mut self,
         poll: impl FnOnce(&mut F, &mut Context<'_>) -> Poll<F::Output>,
         stalled: impl FnOnce(&mut F) -> Option<F::Output>,
     ) -> Option<Result<F::Output, HandlerPanic>> {
-        let Self { future, state, waker, span } = self;
+        let Self { future, state, span } = self;
         let polled = span.in_scope(|| {
-            catch_panic(|| match poll(future, &mut Context::from_waker(waker)) {
+            catch_panic(|| match poll(future, &mut Context::from_waker(&state.waker())) {
                 Poll::Pending if !state.is_queued() => stalled(future),
                 Poll::Pending => None,
                 Poll::Ready(output) => Some(output),
@@ -39,12 +34,12 @@ impl<F: Future + Unpin> RunningHandler<F> {
         polled.transpose()
     }
 
-    /// Drops the handler, whose waker does nothing from now on. Returns that.
-    fn end(self) -> HandlerWaker {
-        let Self { future, state, waker, span } = self;
+    /// Drops the handler, whose waker does nothing from now on. Returns that, for the next one.
+    fn end(self) -> Option<Arc<TaskWaker>> {
+        let Self { future, state, span } = self;
         state.retire();
-        let _ = catch_panic(|| drop((future, waker, span)));
-        state
+        let _ = catch_panic(|| drop((future, span)));
+        state.into_spare()
     }
 }
 
@@ -55,7 +50,7 @@ pub(crate) struct RunningHandlers<F> {
     ready: InlineQueue<InboundId>,
     signal: Arc<Signal>,
     /// The waker of the handler that ended last, whose memory the next one takes over.
-    spare: Option<HandlerWaker>,
+    spare: Option<Arc<TaskWaker>>,
 }
 
 impl<F: Future + Unpin> RunningHandlers<F> {
@@ -65,8 +60,8 @@ impl<F: Future + Unpin> RunningHandlers<F> {
 
     /// Adds the handler of a request, which is polled with the ready ones, within the request's span.
     pub(in crate::front) fn start(&mut self, request: InboundId, future: F, span: RequestSpan) {
-        let waker = HandlerWaker::new(request, &self.signal, self.spare.take());
-        let task = RunningHandler::new(future, span, waker);
+        let state = HandlerWaker::new(request, &self.signal, self.spare.take());
+        let task = RunningHandler { future, state, span };
         // The driver calls this and polls next, so it need not be woken.
         task.state.retire();
         self.signal.mark_ready(request);
@@ -83,8 +78,8 @@ impl<F: Future + Unpin> RunningHandlers<F> {
         poll: impl FnOnce(&mut F, &mut Context<'_>) -> Poll<F::Output>,
         stalled: impl FnOnce(&mut F) -> Option<F::Output>,
     ) -> Option<(Result<F::Output, HandlerPanic>, RequestSpan)> {
-        let waker = HandlerWaker::new(request, &self.signal, self.spare.take());
-        let mut task = RunningHandler::new(future, span, waker);
+        let state = HandlerWaker::new(request, &self.signal, self.spare.take());
+        let mut task = RunningHandler { future, state, span };
         // A part of the same request's work may have ended before.
         task.state.arm();
         let Some(output) = task.poll(poll, stalled) else {
@@ -92,14 +87,14 @@ impl<F: Future + Unpin> RunningHandlers<F> {
             return None;
         };
         let span = core::mem::replace(&mut task.span, RequestSpan::none());
-        self.spare = Some(task.end());
+        self.spare = task.end();
         Some((output, span))
     }
 
     /// Drops the handler of a request.
     pub(crate) fn stop(&mut self, request: InboundId) {
         if let Some(task) = self.tasks.remove(&request) {
-            self.spare = Some(task.end());
+            self.spare = task.end();
         }
     }
 
@@ -108,7 +103,7 @@ impl<F: Future + Unpin> RunningHandlers<F> {
     pub(in crate::front) fn end(&mut self, request: InboundId) -> Option<RequestSpan> {
         let mut task = self.tasks.remove(&request)?;
         let span = core::mem::replace(&mut task.span, RequestSpan::none());
-        self.spare = Some(task.end());
+        self.spare = task.end();
         Some(span)
     }
 

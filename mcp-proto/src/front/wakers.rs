@@ -313,17 +313,25 @@ pub(super) enum HandlerWaker {
 
 impl HandlerWaker {
     /// Creates the waker of a new handler, in the memory of `spare`, that of a handler which has ended, unless someone kept it.
-    pub(super) fn new(request: InboundId, signal: &Arc<Signal>, spare: Option<Self>) -> Self {
+    pub(super) fn new(request: InboundId, signal: &Arc<Signal>, spare: Option<Arc<TaskWaker>>) -> Self {
         if request == InboundId::FIRST {
             return Self::First(signal.clone());
         }
-        if let Some(Self::Other(mut task)) = spare
+        if let Some(mut task) = spare
             && let Some(unused) = Arc::get_mut(&mut task)
         {
             (unused.task, unused.ready) = (request, ReadyFlag::default());
             return Self::Other(task);
         }
         Self::Other(TaskWaker::new(request, signal.clone()))
+    }
+
+    /// What another handler can take over.
+    pub(super) fn into_spare(self) -> Option<Arc<TaskWaker>> {
+        match self {
+            Self::First(_) => None,
+            Self::Other(task) => Some(task),
+        }
     }
 
     pub(super) fn waker(&self) -> Waker {

@@ -18,7 +18,6 @@ use crate::{
     lazy_box::LazyBox,
     peer::{Principal, Requests, WireId},
     prelude::*,
-    schema::Json,
 };
 
 #[cfg(all(feature = "std", feature = "http"))]
@@ -103,16 +102,16 @@ pub(crate) struct IdleServer {
 #[cfg(all(feature = "std", feature = "http"))]
 #[derive(Debug)]
 enum Packed<T> {
-    Text(Json),
+    Text(Box<str>),
     Value(Arc<T>),
 }
 
 #[cfg(all(feature = "std", feature = "http"))]
 impl<T: Serialize + DeserializeOwned + PartialEq> Packed<T> {
     fn new(value: Arc<T>) -> Self {
-        let text = Json::encode(&*value).ok();
-        match text.filter(|text| text.decode::<T>().is_ok_and(|decoded| decoded == *value)) {
-            Some(text) => Self::Text(text),
+        let text = serde_json::to_string(&*value).ok();
+        match text.filter(|text| serde_json::from_str::<T>(text).is_ok_and(|decoded| decoded == *value)) {
+            Some(text) => Self::Text(text.into()),
             None => Self::Value(value),
         }
     }
@@ -120,7 +119,7 @@ impl<T: Serialize + DeserializeOwned + PartialEq> Packed<T> {
     /// The value. Its text has been decoded before, so `other` is never needed.
     fn unpack(&self, other: impl FnOnce() -> T) -> Arc<T> {
         match self {
-            Self::Text(text) => Arc::new(text.decode().unwrap_or_else(|_| other())),
+            Self::Text(text) => Arc::new(serde_json::from_str(text).unwrap_or_else(|_| other())),
             Self::Value(value) => value.clone(),
         }
     }
