@@ -116,7 +116,6 @@ mod handler_error;
 pub mod layer;
 #[cfg(feature = "client")]
 mod layered_call;
-mod limiter;
 mod mode;
 mod notification;
 mod params;

@@ -17,7 +17,6 @@ mod host;
 mod http_client;
 mod http_server;
 mod server;
-mod skills;
 mod sse;
 mod trace_file;
 mod wire;
@@ -25,10 +24,9 @@ mod wire;
 pub use auth::{challenge, fetch_policy, metadata, token_answer};
 pub use harness::Recording;
 pub use host::{host_config, host_control, host_names, host_results};
-pub use skills::skill_manifest;
 pub use sse::{redact, sse};
 pub use trace_file::trace_file;
-pub use wire::{envelope, frontmatter, header, lines, schema};
+pub use wire::{envelope, frontmatter, header, lines, schema, skill_manifest};
 
 /// What a machine does with a fuzzer's input: a line for each operation, event, output and deadline. An empty text if the
 /// input encodes no operations.

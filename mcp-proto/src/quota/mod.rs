@@ -21,6 +21,8 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use crate::Instant;
 
 pub use byte_budget::{ByteAccount, ByteBudget, ByteLimits, BytePermit, BytePurpose, OverBudgetError};
+#[cfg(all(feature = "std", any(feature = "client", feature = "server")))]
+pub(crate) use shares::SharedLimiter;
 pub use shares::{EvictionTarget, QuotaError, QuotaOwner, RateLimit, RateLimiter, Shares};
 
 // A bounded table whose owners do not displace each other's entries.

@@ -4,8 +4,12 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
+#[cfg(all(feature = "std", any(feature = "client", feature = "server")))]
+use std::sync::{Mutex, PoisonError};
 
 use crate::Instant;
+#[cfg(all(feature = "std", any(feature = "client", feature = "server")))]
+use crate::UnixTime;
 use crate::peer::Principal;
 
 /// The owner of a request's quota: its principal if it is authenticated, else the address that it came from.
@@ -390,6 +394,26 @@ impl RateLimiter {
                 _ => return,
             }
         }
+    }
+}
+
+/// A rate of each owner, by the time of day: that is the same for all connections.
+#[cfg(all(feature = "std", any(feature = "client", feature = "server")))]
+#[derive(Debug)]
+pub(crate) struct SharedLimiter(Mutex<RateLimiter>);
+
+#[cfg(all(feature = "std", any(feature = "client", feature = "server")))]
+impl SharedLimiter {
+    pub(crate) fn new(limit: RateLimit) -> Self {
+        Self(Mutex::new(RateLimiter::new(limit)))
+    }
+
+    /// Takes a token of an owner; an error is the time until there is one.
+    pub(crate) fn take(&self, owner: &QuotaOwner, now: UnixTime) -> Result<(), Duration> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .try_take(owner, Instant::from_origin(now.since_epoch()))
     }
 }
 

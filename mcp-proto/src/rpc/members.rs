@@ -175,6 +175,7 @@ impl NotedMembers {
 impl Reader<'_> {
     /// Skips the object that parameters are, in which at most `levels` containers are nested, and notes its members. A repeated
     /// member that other layers look for is an error.
+    #[inline]
     pub(super) fn note_members(
         &mut self,
         levels: usize,

@@ -9,9 +9,9 @@ use self::values::{check_pointer, is_same_value, uri_forms};
 use super::{Layer, LayerRequest, Next, Reply};
 use crate::HumanDuration;
 use crate::front::HandlerMode;
-use crate::front::limiter::SharedLimiter;
 use crate::prelude::*;
 use crate::quota::RateLimit;
+use crate::quota::SharedLimiter;
 use crate::rpc::json_value::JsonValue;
 use crate::schema::{CallTool, CallToolParams, GetPrompt, Json, Method as _, ReadResource};
 

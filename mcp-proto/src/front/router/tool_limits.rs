@@ -9,11 +9,11 @@ use super::{Context, HandlerMode, Router, RouterError};
 use crate::auth::server::parse_scopes;
 #[cfg(not(feature = "auth"))]
 use crate::front::handler::access::ChecksScopes;
-use crate::front::limiter::SharedLimiter;
 use crate::front::params::decode_params;
 use crate::front::reply::Reply;
 use crate::peer::Principal;
 use crate::prelude::*;
+use crate::quota::SharedLimiter;
 use crate::quota::{QuotaOwner, RateLimit};
 use crate::rpc::{Raw, code};
 use crate::schema::{CallTool, CallToolResult, Complete, Method as _};
