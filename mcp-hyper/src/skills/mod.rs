@@ -1,6 +1,5 @@
 //! Skills that a server takes from a folder.
 
-mod folder;
 #[cfg(test)]
 mod tests;
 mod tree;

@@ -454,7 +454,7 @@ fn deep_folders_are_not_searched() {
 fn folder_is_not_read_beyond_the_number_of_entries() {
     let scratch = Scratch::new();
     scratch.write("a", "").write("b", "").write("c", "");
-    let read = |most: usize| folder::Folder::open(&scratch.0).unwrap().entries(most).unwrap().len();
+    let read = |most: usize| tree::Folder::open(&scratch.0).unwrap().entries(most).unwrap().len();
     assert_eq!([0, 1, 2, 3, 9].map(read), [1, 2, 3, 3, 3]);
 }
 
