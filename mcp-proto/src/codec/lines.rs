@@ -60,7 +60,8 @@ impl Lines {
     pub fn poll_line(&mut self) -> Option<Line> {
         loop {
             let rest = self.chunks.rest();
-            let Some(length) = memchr(b'\n', rest) else {
+            let newline = if rest.is_empty() { None } else { memchr(b'\n', rest) };
+            let Some(length) = newline else {
                 if !rest.is_empty() {
                     self.plain = false;
                     self.partial.push(rest);

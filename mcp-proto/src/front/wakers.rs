@@ -68,6 +68,10 @@ impl Wakers {
     /// Calls the wakers. No lock may be held.
     #[inline]
     pub(crate) fn release(mut self) {
+        // Mostly there are none.
+        if self.due.is_empty() && self.discarded.is_empty() {
+            return core::mem::forget(self);
+        }
         while let Some(waker) = self.due.pop_front() {
             waker.wake();
         }

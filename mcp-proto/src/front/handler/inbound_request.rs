@@ -41,18 +41,31 @@ pub(in crate::front) struct RequestState {
 
 #[derive(Default)]
 struct ChangingState {
-    /// The text of `meta`, until it is decoded.
-    text: Option<Text>,
-    /// Whether the text shares the memory of the message.
-    is_in_message: bool,
+    /// Where the `_meta` is, until it is decoded.
+    source: Option<MetaSource>,
     /// Why the request has ended, if it has.
     end: Option<Cancellation>,
 }
 
+enum MetaSource {
+    /// The parameters, which share the memory of the message.
+    Params(Raw),
+    /// Its text, in other memory.
+    Text(Text),
+}
+
+impl MetaSource {
+    fn into_text(self) -> Option<Text> {
+        match self {
+            Self::Params(params) => params.meta().map(Raw::into_text),
+            Self::Text(text) => Some(text),
+        }
+    }
+}
+
 impl RequestState {
     pub(in crate::front) fn new(params: Option<&Raw>) -> Self {
-        let text = params.and_then(Raw::meta).map(Raw::into_text);
-        let changing = ChangingState { text, is_in_message: true, end: None };
+        let changing = ChangingState { source: params.cloned().map(MetaSource::Params), end: None };
         Self { changing: Mutex::new(changing), ..Self::default() }
     }
 
@@ -60,8 +73,8 @@ impl RequestState {
     pub(super) fn meta(&self) -> &Meta {
         self.changed_meta.get().unwrap_or_else(|| {
             self.meta.get_or_init(|| {
-                let text = lock(&self.changing).text.take();
-                decode_meta(text)
+                let source = lock(&self.changing).source.take();
+                decode_meta(source.and_then(MetaSource::into_text))
             })
         })
     }
@@ -69,9 +82,7 @@ impl RequestState {
     /// Sets the `_meta`, in memory that it shares with other requests, so that the message need not be kept for it.
     #[cfg(feature = "http")]
     pub(in crate::front) fn share_meta(&self, meta: Raw) {
-        let mut changing = lock(&self.changing);
-        changing.text = Some(meta.into_text());
-        changing.is_in_message = false;
+        lock(&self.changing).source = Some(MetaSource::Text(meta.into_text()));
     }
 
     /// Sets the `_meta` to that of changed parameters. They change once: behind all layers.
@@ -83,8 +94,8 @@ impl RequestState {
     /// Lets go of the message that the request arrived in, which a handler that waits must not keep in memory.
     pub(in crate::front) fn release_message(&self) {
         let mut changing = lock(&self.changing);
-        if core::mem::take(&mut changing.is_in_message) {
-            changing.text = changing.text.as_deref().map(Text::from);
+        if let Some(MetaSource::Params(params)) = &changing.source {
+            changing.source = params.meta().map(|meta| MetaSource::Text(meta.as_str().into()));
         }
     }
 
