@@ -434,7 +434,7 @@ impl Raw {
         self.known_or_read(self.noted.arguments(), "arguments")
     }
 
-    /// The `name` and the `arguments` of an object without other members but `_meta`: what a tool call mostly has. `None` if
+    /// The `name` and the `arguments` of an object without other members but `_meta`, like most tool calls. `None` if
     /// the scan has not noted so, and for a name with escapes or arguments of another type.
     #[cfg(all(feature = "std", feature = "server"))]
     pub(crate) fn plain_call(&self) -> Option<(ByteString, Option<Self>)> {
