@@ -65,8 +65,8 @@ pub struct ServerDriver<M: ServerTransport, H: HandlerMode = SendHandlers> {
     message_layers: Option<Box<MessageLayers<H>>>,
     /// Ends the machine when the driver is dropped.
     end: fn(&mut M, Instant),
-    /// The registration with a live router.
-    _listening: Option<ListenerGuard>,
+    /// The registration with a live router, boxed: an exchange over HTTP has none.
+    _listening: Option<Box<ListenerGuard>>,
 }
 
 impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
@@ -126,7 +126,7 @@ impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
 
     /// Makes the driver keep its connection's registration with a live router.
     pub(super) fn with_listener(mut self, listening: Option<ListenerGuard>) -> Self {
-        self._listening = listening;
+        self._listening = listening.map(Box::new);
         self
     }
 }
