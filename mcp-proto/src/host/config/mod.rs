@@ -46,6 +46,7 @@
 //! A user's file has at most [`USER_FILE_BYTES`], a project's [`PROJECT_FILE_BYTES`]. A file has at most
 //! [`MAX_SERVERS`] servers, and so has the merged configuration, and [`MAX_INPUTS`] inputs of [`INPUT_BYTES`] each.
 
+mod edit;
 mod entry;
 mod members;
 mod merge;
@@ -64,6 +65,7 @@ use crate::consent::SafeText;
 use crate::prelude::*;
 
 pub use super::digest::{Fingerprint, ServerId};
+pub use edit::{CommandText, EditError};
 pub use entry::{Application, Folders, Scope, ServerEntry, Source};
 pub use merge::{Change, Changes, Config, NamedServer, OmissionReason, OmittedServer};
 pub use read::ConfigFile;

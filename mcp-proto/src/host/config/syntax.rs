@@ -139,7 +139,7 @@ impl Document {
 }
 
 /// The text of a file that is not too long.
-fn decoded<'a>(source: &Source, text: &'a [u8]) -> Result<&'a str, ConfigErrorKind> {
+pub(super) fn decoded<'a>(source: &Source, text: &'a [u8]) -> Result<&'a str, ConfigErrorKind> {
     let most = source.scope.max_bytes();
     if text.len() > most {
         return Err(ConfigErrorKind::FileTooLarge(most));
@@ -241,7 +241,7 @@ impl<'de> Visitor<'de> for DocumentAt<'_> {
 
 /// Replaces comments and trailing commas by spaces, byte for byte, so that the JSON keeps its lines and columns.
 /// A comment that does not end is left as it is, and is an error of the JSON.
-fn to_json(text: &str) -> Vec<u8> {
+pub(super) fn to_json(text: &str) -> Vec<u8> {
     let mut json = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     // Where the last comma stands, if only spaces and comments follow it, and a value stands before it.
@@ -393,7 +393,7 @@ fn read_servers(reader: &mut Reader<'_>, names: &mut Names) -> Result<(), NotJso
 }
 
 /// Calls `read` at the value of each member, with its name and the name's offset. Skips a value that is no object.
-fn each_member<'a>(
+pub(super) fn each_member<'a>(
     reader: &mut Reader<'a>,
     mut read: impl FnMut(&mut Reader<'a>, &str, usize) -> Result<(), NotJson>,
 ) -> Result<(), NotJson> {
