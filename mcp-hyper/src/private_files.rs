@@ -52,10 +52,21 @@ pub(crate) fn check_private(_: &Path) -> io::Result<()> {
 /// Writes a file atomically: readers find the old file or the new one, whole. `new` is the name of the file until it is
 /// complete; no other writer uses it at this time.
 pub(crate) fn replace(path: &Path, new: &Path, contents: &[u8]) -> io::Result<()> {
+    replace_if(path, new, contents, |_| Ok(()))
+}
+
+/// Writes a file [atomically](replace), unless `check` fails, which gets the new file just before it is the file.
+pub(crate) fn replace_if(
+    path: &Path,
+    new: &Path,
+    contents: &[u8],
+    check: impl FnOnce(&File) -> io::Result<()>,
+) -> io::Result<()> {
     let written = (|| {
         let mut file = private_file().create_new(true).open(new)?;
         file.write_all(contents)?;
         file.sync_all()?;
+        check(&file)?;
         fs::rename(new, path)
     })();
     if written.is_err() {

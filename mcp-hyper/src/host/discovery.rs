@@ -10,6 +10,8 @@ use mcp_proto::host::config::{
     ConfigFile, ENV_FILE_BYTES, Folders, Lookup, PredefinedVariable, Scope, Source,
 };
 
+use crate::private_files::{random, replace_if};
+
 /// The files in which known applications keep servers of the user, and of the project in this folder, the project's
 /// first. Most do not exist. Those of the user are in the home folder (`HOME`; on Windows `USERPROFILE`), and in the folder
 /// of settings: `XDG_CONFIG_HOME` or `~/.config`, on macOS `~/Library/Application Support`, on Windows `APPDATA`. Relative
@@ -168,6 +170,31 @@ pub fn read_file(path: &Path, scope: Scope, limit: usize) -> io::Result<Vec<u8>>
     Ok(content)
 }
 
+/// Replaces a configuration file by other contents, if it still has those that were read: at once, so that its application
+/// finds the old file or the new one, whole. The file keeps its permissions, and a link to it leads to the new one.
+///
+/// # Errors
+/// If the file has changed ([`ErrorKind::ResourceBusy`](io::ErrorKind::ResourceBusy)), belongs to another user, or cannot be
+/// written. It stays as it was then.
+pub fn replace_file(path: &Path, read: &[u8], contents: &[u8]) -> io::Result<()> {
+    let path = fs::canonicalize(path)?;
+    let metadata = fs::metadata(&path)?;
+    #[cfg(unix)]
+    if std::os::unix::fs::MetadataExt::uid(&metadata) != rustix::process::geteuid().as_raw() {
+        let what = "it belongs to another user of this machine, whose application could not read the new one";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
+    }
+    let mut new = path.clone().into_os_string();
+    new.push(format!(".{:016x}", random()?));
+    replace_if(&path, new.as_ref(), contents, |file| {
+        file.set_permissions(metadata.permissions())?;
+        match fs::read(&path)? == read {
+            true => Ok(()),
+            false => Err(io::Error::new(io::ErrorKind::ResourceBusy, "it was changed in between: try again")),
+        }
+    })
+}
+
 /// Opens a file without waiting for the other end of a pipe.
 fn open(path: &Path) -> io::Result<File> {
     let mut options = File::options();
@@ -247,6 +274,42 @@ mod tests {
         assert_eq!(config.omitted().len(), 1, "{:?}", config.omitted());
         let errors: Vec<_> = config.errors().iter().map(ToString::to_string).collect();
         assert_eq!(errors.len(), 2, "{errors:?}");
+    }
+
+    #[test]
+    fn file_is_replaced_unless_it_has_changed() {
+        let folder = env::temp_dir().join(format!("mcp-replaced-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("mcp.json");
+        fs::write(&path, "old").unwrap();
+        #[cfg(unix)]
+        let path = {
+            use std::os::unix::fs::PermissionsExt as _;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+            let link = folder.join("link.json");
+            std::os::unix::fs::symlink(&path, &link).unwrap();
+            link
+        };
+        let busy = replace_file(&path, b"other", b"new").unwrap_err();
+        assert_eq!(busy.kind(), io::ErrorKind::ResourceBusy);
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        replace_file(&path, b"old", b"new").unwrap();
+        assert_eq!(fs::read(folder.join("mcp.json")).unwrap(), b"new");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+            assert!(fs::symlink_metadata(&path).unwrap().is_symlink());
+        }
+        assert!(
+            fs::read_dir(&folder).unwrap().all(|file| file
+                .unwrap()
+                .file_name()
+                .to_str()
+                .unwrap()
+                .ends_with("json"))
+        );
+        fs::remove_dir_all(folder).unwrap();
     }
 
     /// F87
