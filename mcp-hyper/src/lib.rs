@@ -147,6 +147,8 @@ pub use mcp_proto::{
     Implementation, PrimitiveSchema, Tool, ToolAnnotations,
 };
 
+#[cfg(feature = "host")]
+pub use client::{ForwardDriver, Forwarder};
 #[cfg(feature = "tls")]
 pub use futures_rustls::rustls;
 #[cfg(all(feature = "server", feature = "schemars"))]

@@ -126,6 +126,12 @@ impl ExtraHeaders {
         Ok(())
     }
 
+    /// The names of those that do not change.
+    #[cfg(feature = "host")]
+    pub(super) fn fixed_names(&self) -> Vec<HeaderName> {
+        self.fixed.keys().cloned().collect()
+    }
+
     pub(super) fn refresh(&mut self, refresh: Refresh) {
         self.refresh.push(refresh);
     }

@@ -6,6 +6,8 @@ mod driver;
 mod error;
 #[cfg(feature = "auth")]
 pub(crate) mod fetch;
+#[cfg(feature = "host")]
+mod forward;
 mod headers;
 mod options;
 mod pool;
@@ -29,6 +31,8 @@ use crate::time::RuntimeClock;
 #[cfg(feature = "auth")]
 pub(crate) use credentials::ExchangeAction;
 pub use driver::ClientDriver;
+#[cfg(feature = "host")]
+pub use forward::{ForwardDriver, Forwarder};
 pub use headers::{HeaderError, HeaderErrorKind, WireEvent};
 pub use options::{ClientOptions, ConnectError};
 pub use target::{Proxy, ProxyError};

@@ -394,6 +394,55 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     }
 }
 
+#[cfg(feature = "host")]
+impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
+    /// Passes the requests of another client on to the server at this URL, as they are, with the headers, proxy, TLS and
+    /// authorization of these options: to [observe](Self::on_wire) them. The client is a program on this machine, which
+    /// connects to `address`, on which the caller listens, by [`Forwarder::url`](super::Forwarder::url); each of its
+    /// connections is for [`Forwarder::connection`](super::Forwarder::connection).
+    ///
+    /// Event streams pass piece by piece, as fast as the client reads; a client that closes its connection aborts its
+    /// request. Requests of web pages, and those without the secret of the URL, are refused. An `Authorization` header of the
+    /// client is passed on, unless the options have one. HTTP+SSE of 2024-11-05 and WebSocket are not supported.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use mcp_hyper::ClientOptions;
+    /// use mcp_hyper::host::TraceFile;
+    ///
+    /// let listener = smol::net::TcpListener::bind("127.0.0.1:0").await?;
+    /// let mut observer = TraceFile::create("example.trace", "my-proxy 1.0.0")?.observer("example", "http");
+    /// let options = ClientOptions::new("my-proxy", "1.0.0").on_wire(move |event| observer.handle_event(event));
+    /// let (forwarder, driver) = options.forward("https://example.com/mcp", listener.local_addr()?)?;
+    /// smol::spawn(driver).detach();
+    /// println!("{}", forwarder.url());
+    /// loop {
+    ///     let (stream, _) = listener.accept().await?;
+    ///     smol::spawn(forwarder.connection(stream)).detach();
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If the URL or one of the options is invalid. Nothing has been sent then.
+    pub fn forward(
+        mut self,
+        url: impl Into<String>,
+        address: std::net::SocketAddr,
+    ) -> Result<(super::Forwarder, super::ForwardDriver<R>), ConnectError> {
+        self.settings.config.url = url.into();
+        let config = self.settings.config.clone();
+        let clock = Arc::new(RuntimeClock::new(&self.runtime));
+        // It checks the URL.
+        HttpClient::new(config.clone(), clock.now()).map_err(ConnectError::Url)?;
+        let replaced = self.settings.extra_headers.fixed_names();
+        let (transport, authorizer) = self.settings.start(&self.runtime, &clock)?;
+        let forwarder = super::Forwarder::new(&config.url, address, replaced)?;
+        let driver = super::ForwardDriver::new(&forwarder, transport, authorizer, clock);
+        Ok((forwarder, driver))
+    }
+}
+
 impl Settings {
     /// Starts the runtime, once all other options have been checked, and what exchanges requests on it.
     fn start<R: Runtime>(
