@@ -2,12 +2,25 @@
 //!
 //! # A server that an application starts
 //!
-//! `mcpio tap` stands between the two. In the application's configuration it comes before the command of the server:
+//! `mcpio tap` stands between the two. In the application's configuration it comes before the command of the server, where
+//! `mcpio tap install` puts it:
 //!
-//! ```json
-//! { "mcpServers": { "example": { "command": "mcpio", "args":
-//!     ["tap", "--trace-file", "/tmp/example.trace", "--", "npx", "-y", "@modelcontextprotocol/server-everything"] } } }
+//! ```text
+//! $ mcpio tap install --trace-file /tmp/example.trace cursor example
+//! /home/ann/.cursor/mcp.json
+//! -     "example": { "command": "npx", "args": ["-y", "@modelcontextprotocol/server-everything"] }, // mine
+//! +     "example": { "command": "/usr/bin/mcpio", "args": ["tap", "--trace-file", "/tmp/example.trace", "--", "npx", "-y", …
+//! From its next start on, the server writes /tmp/example.trace.
+//! To see it live: mcpio trace --follow /tmp/example.trace
+//! To undo: mcpio tap remove cursor example
 //! ```
+//!
+//! `--dry-run` shows the difference alone. It knows the files of `host::discover`; another file is named by
+//! its path. Everything else in the file stays, comments and spaces included, and so do the variables of the entry: no secret
+//! becomes an argument. `mcpio tap remove` restores each byte. The file is replaced at once, unless it was changed in between
+//! (`host::replace_file`); it is left alone if the server is in several files, or a name is there twice.
+//! Of several sessions at the same time the last that started has the trace. In a program,
+//! `host::config::CommandText` of `mcp-proto` edits a command.
 //!
 //! Every byte passes on as it is, also what is no message; so do standard error, closed pipes, SIGTERM and SIGHUP, and the
 //! exit code. The server has the whole environment of `tap`. The file is written as the session goes on, for its owner's eyes
@@ -34,6 +47,31 @@
 //! `→` is a request of the client, `←` one of the server. `--json` prints the same for programs, with the requests, their
 //! times and the broken requirements; `--mermaid` a sequence diagram. A connection is named by its program, and by the package
 //! that `npx` and the like run. The exit code is 1 if a requirement was broken.
+//!
+//! `mcpio trace --follow FILE` shows in another terminal what passes, from the beginning of the trace on, and goes on with the
+//! file that takes its place, until Ctrl-C. It may be started before there is a trace.
+//!
+//! # A server at a URL
+//!
+//! `mcpio tap URL` prints a URL of its own, to be given to the client in the place of the server's, and passes requests on:
+//!
+//! ```text
+//! $ mcpio tap --trace-file /tmp/example.trace https://example.com/mcp
+//! Passing requests on to https://example.com/mcp until Ctrl-C, from:
+//! http://127.0.0.1:38211/5b0c8a1e2f9d4c7788a1b2c3d4e5f607/mcp
+//! ```
+//!
+//! Requests and answers pass as they are, event streams piece by piece, as fast as the client reads; a client that closes its
+//! connection ends the request at the server. Only the headers of a single connection and those that name the address change,
+//! and `accept-encoding` is left out, so that the trace can be read. The path is a secret of each start, and requests that a web
+//! page has sent are refused. As the URL is another one at each start, `mcpio tap install` does not change servers at a URL.
+//! HTTP+SSE of 2024-11-05, whose server names a second URL, and WebSocket are not supported.
+//!
+//! The client cannot log in through it: a client asks for a token for the URL that it uses, and has to refuse a server whose
+//! metadata names another one ([RFC 9728](https://www.rfc-editor.org/rfc/rfc9728#section-3.3)); a server has to refuse a token
+//! that was issued for another resource. So `mcpio` logs in by itself: it uses the tokens of `mcpio login`, or opens the page of
+//! a login at the first refusal. A fixed key or token needs none of this: it passes if the client's configuration has it, and
+//! `--header-env`, `--header-file` or `--header` add it. In a program, `ClientOptions::forward` does the same.
 //!
 //! # All of it, in a browser
 //!
@@ -139,7 +177,7 @@
 //! # A client of yours
 //!
 //! Each command of `mcpio` takes `--trace-file FILE`, over HTTP too. In a program, a host writes one file for all of its
-//! servers:
+//! servers, with the standard error of those that are programs:
 //!
 //! ```no_run
 //! use mcp_hyper::host::{HostOptions, TraceFile};

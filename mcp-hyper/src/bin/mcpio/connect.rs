@@ -6,12 +6,13 @@ use std::fs;
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_rustls::pki_types::CertificateDer;
 use futures_rustls::pki_types::pem::PemObject as _;
 use futures_rustls::rustls::{self, RootCertStore};
+use mcp_hyper::auth::{AuthHandle, Authorization};
 use mcp_hyper::host::{ConnectionTrace, TraceFile, WireObserver};
 use mcp_proto::front::{Client, ClientHandlers, Error};
 use mcp_proto::host::config::parse_dotenv;
@@ -144,7 +145,7 @@ async fn connected(client: &Client, reports: Reports, common: &CommonOptions) ->
 }
 
 /// The URL, if the command is a single URL.
-fn url(command: &[OsString]) -> Option<&str> {
+pub(crate) fn url(command: &[OsString]) -> Option<&str> {
     let [word] = command else { return None };
     word.to_str().filter(|_| is_url(word))
 }
@@ -152,15 +153,7 @@ fn url(command: &[OsString]) -> Option<&str> {
 async fn over_http(url: &str, common: &CommonOptions, setup: ClientSetup<'_>) -> Result<PendingConnection> {
     let ClientSetup { config, handlers, login, .. } = setup;
     let mut options = http_options(url, common, config, handlers)?;
-    let (authorization, handle) = match login {
-        LoginPolicy::Stored => (login::stored_authorization(url, common).await?, None),
-        // A header of the command line is another login.
-        LoginPolicy::Page(_) if has_authorization(common)? => (None, None),
-        LoginPolicy::Page(login) => {
-            let (authorization, handle) = login::on_page(login, common)?;
-            (Some(authorization), Some(handle))
-        }
-    };
+    let (authorization, handle) = authorization(url, common, login).await?;
     if let Some(authorization) = authorization {
         options = options.authorization(authorization);
     }
@@ -169,6 +162,23 @@ async fn over_http(url: &str, common: &CommonOptions, setup: ClientSetup<'_>) ->
         cell.get_or_init(|| handle);
     }
     Ok((client, Box::pin(driver), None))
+}
+
+/// The authorization for the server at a URL, and where its page expects the driver's handle.
+pub(crate) async fn authorization(
+    url: &str,
+    common: &CommonOptions,
+    login: LoginPolicy<'_>,
+) -> Result<(Option<Authorization>, Option<Arc<OnceLock<AuthHandle>>>)> {
+    Ok(match login {
+        LoginPolicy::Stored => (login::stored_authorization(url, common).await?, None),
+        // A header of the command line is another login.
+        LoginPolicy::Page(_) if has_authorization(common)? => (None, None),
+        LoginPolicy::Page(login) => {
+            let (authorization, handle) = login::on_page(login, common)?;
+            (Some(authorization), Some(handle))
+        }
+    })
 }
 
 fn has_authorization(common: &CommonOptions) -> Result<bool> {

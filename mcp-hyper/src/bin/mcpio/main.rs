@@ -49,7 +49,9 @@ fn main() -> ExitCode {
         output.use_json();
     }
     let command = options.command.take().unwrap_or(Command::Demo { http: false });
-    let opened = trace::open(&mut options.common);
+    // What edits a configuration names the file alone.
+    let is_edit = matches!(command, Command::Tap { edit: Some(_), .. });
+    let opened = if is_edit { Ok(()) } else { trace::open(&mut options.common) };
     // If the reactor cannot start here, a helper thread would panic later.
     let started = opened.and_then(|()| mcp_smol::start_reactor().map_err(CommandError::server));
     let ended = started.and_then(|()| smol::block_on(run(command, &options.common, &mut output)));
@@ -99,8 +101,10 @@ async fn run(command: Command, common: &CommonOptions, screen: &mut Screen) -> R
         Command::Replay(options) => replay::replay(&options, common, screen).await,
         Command::Bundle(options) => replay::bundle(&options, common, screen).await,
         Command::Connect { login, server } => bridge::connect(&server, &login, common).await,
-        Command::Trace { file, format } => trace::show(&file, &format, screen),
-        Command::Tap { server } => tap::run(&server, common).await,
+        Command::Trace { file, follow: true, .. } => error::until_signal(tap::follow(&file, screen)).await,
+        Command::Trace { file, format, .. } => trace::show(&file, &format, screen),
+        Command::Tap { edit: Some(edit), .. } => tap::edit(&edit, common, screen),
+        Command::Tap { server, login, .. } => tap::run(&server, &login, common, screen).await,
         Command::Completions { shell } => Ok(screen.line(Text::block(&Options::completions(shell)))?),
         Command::Login { server, login, config } if config.is_used() || !is_url(server.as_ref()) => {
             many::login(&config, common, &server, &login, screen).await

@@ -8,7 +8,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use mcp_hyper::host::TraceFile;
 
-use crate::{bridge, replay, tap};
+use crate::tap::{self, TapEdit};
+use crate::{bridge, replay};
 
 /// A client for MCP servers, and a server to try other clients on.
 ///
@@ -284,10 +285,14 @@ pub(crate) enum Command {
         demands: ProtectionOptions,
     },
     /// Stand between a client and a server, and write what passes into the file of --trace-file
-    #[command(long_about = tap::TAP)]
+    #[command(long_about = tap::TAP, subcommand_negates_reqs = true)]
     Tap {
-        /// The command that starts the server
-        #[arg(last = true, required = true, value_name = "COMMAND")]
+        #[command(subcommand)]
+        edit: Option<TapEdit>,
+        #[command(flatten)]
+        login: LoginOptions,
+        /// The command that starts the server, or its URL, which needs no dashes
+        #[arg(last = true, required = true, value_name = "COMMAND|URL")]
         server: Vec<OsString>,
     },
     /// Show the requests of a trace file, how they ended, and which requirements of the protocol were broken
@@ -295,6 +300,9 @@ pub(crate) enum Command {
     Trace {
         /// The file
         file: PathBuf,
+        /// Show each record as it is written, until Ctrl-C; with --json the lines of the file
+        #[arg(long, conflicts_with = "TraceFormat")]
+        follow: bool,
         #[command(flatten)]
         format: TraceFormat,
     },

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use mcp_proto::redact::Redactor;
 use mcp_proto::trace_file::{Sender, Trace, TraceEvent};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -276,4 +277,356 @@ fn full_disk_ends_the_trace_and_nothing_else() {
     // What was written before is a trace.
     assert!(fs::metadata(&trace.0).unwrap().len() <= 8 * 1024);
     assert_eq!(trace.read().header.program, concat!("mcpio ", env!("CARGO_PKG_VERSION")));
+}
+
+/// A folder that is the home of a user.
+struct Home(PathBuf);
+
+impl Home {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("mcp-home-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.join(".cursor")).unwrap();
+        Self(folder.canonicalize().unwrap())
+    }
+
+    fn mcpio(&self, words: &[&str]) -> Output {
+        let mut command = Command::new(program());
+        command.args(words).current_dir(&self.0).env("HOME", &self.0).env_remove("XDG_CONFIG_HOME");
+        command.env("XDG_STATE_HOME", self.0.join("state")).stdin(Stdio::null()).output().unwrap()
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn installed_tap_traces_the_server_and_its_removal_restores_each_byte() {
+    let home = Home::new("install");
+    let file = home.0.join(".cursor/mcp.json");
+    let server = program().display().to_string();
+    let before = format!(
+        "{{\n  // mine\n  \"mcpServers\": {{\n    \"demo\": {{\n      \"command\": \"env\",\n      \"args\": [\n        \"{server}\", \"serve\", // here\n      ],\n      \"env\": {{ \"API_KEY\": \"hidden-4711\" }}\n    }},\n  }}\n}}\n"
+    );
+    fs::write(&file, &before).unwrap();
+    let dry = home.mcpio(&["tap", "install", "--dry-run", "cursor", "demo"]);
+    let shown = String::from_utf8(dry.stdout).unwrap();
+    assert!(
+        dry.status.success() && shown.contains("\n-       \"command\"") && shown.contains("\"tap\""),
+        "{shown}"
+    );
+    assert!(!shown.contains("hidden-4711"), "{shown}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), before);
+
+    let installed = home.mcpio(&["tap", "install", "Cursor", "demo"]);
+    assert!(installed.status.success(), "{installed:?}");
+    let after = fs::read_to_string(&file).unwrap();
+    assert!(
+        after.contains("\"env\": { \"API_KEY\": \"hidden-4711\" }") && after.contains("// here"),
+        "{after}"
+    );
+    assert_eq!(after.matches("hidden-4711").count(), 1);
+    let again = home.mcpio(&["tap", "install", "cursor", "demo"]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("already"), "{again:?}");
+    let sum = home.mcpio(&["call", "demo", "add", "a=2", "b=3"]);
+    assert!(String::from_utf8_lossy(&sum.stdout).contains('5'), "{sum:?}");
+    let trace =
+        Trace::parse(&fs::read(home.0.join("state/mcpio/traces/cursor-demo.trace")).unwrap()).unwrap();
+    assert!(trace.report().requests.iter().any(|request| request.name.as_deref() == Some("add")));
+
+    let removed = home.mcpio(&["tap", "remove", file.to_str().unwrap(), "demo"]);
+    assert!(removed.status.success(), "{removed:?}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), before);
+    let again = home.mcpio(&["tap", "remove", "cursor", "demo"]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("does not run under"), "{again:?}");
+}
+
+#[test]
+fn tap_is_installed_nowhere_if_the_place_is_not_clear() {
+    let home = Home::new("unclear");
+    let one = r#"{"mcpServers":{"demo":{"command":"x"},"web":{"url":"https://a.example"}}}"#;
+    fs::write(home.0.join(".cursor/mcp.json"), one).unwrap();
+    fs::create_dir_all(home.0.join("work/.cursor")).unwrap();
+    for (words, expected) in [
+        (["cursor", "dmo"], "did you mean demo"),
+        (["cursr", "demo"], "did you mean cursor"),
+        (["cursor", "web"], "at a URL"),
+    ] {
+        let refused = home.mcpio(&[&["tap", "install"][..], &words].concat());
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&refused.stderr).contains(expected), "{refused:?}");
+    }
+    let twice = home.0.join("work/.cursor/mcp.json");
+    fs::write(&twice, one.replace("\"web\"", "\"demo\"")).unwrap();
+    let refused = home.mcpio(&["tap", "install", twice.to_str().unwrap(), "demo"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("another server of this name"), "{refused:?}");
+    fs::write(&twice, one).unwrap();
+    let mut command = Command::new(program());
+    command.args(["tap", "install", "cursor", "demo"]).current_dir(home.0.join("work")).env("HOME", &home.0);
+    let refused = command.output().unwrap();
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("several files"), "{refused:?}");
+    assert_eq!(fs::read_to_string(&twice).unwrap(), one);
+}
+
+/// The lines that a program prints, until one has this text.
+fn lines_until(output: &mut impl std::io::BufRead, end: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    while !lines.last().is_some_and(|line: &String| line.contains(end)) {
+        let mut line = String::new();
+        assert!(output.read_line(&mut line).unwrap() > 0, "{lines:?} without {end}");
+        lines.push(line);
+    }
+    lines
+}
+
+#[test]
+fn followed_trace_is_shown_as_it_is_written_and_in_the_files_after_it() {
+    let trace = TraceOf::new("followed");
+    let second = TraceOf(format!("{}.1", trace.0.display()).into());
+    let mut follower = Command::new(program());
+    follower.args(["trace", "--follow"]).arg(&trace.0).stdout(Stdio::piped());
+    let mut follower = follower.spawn().unwrap();
+    let kill = Pid::from_child(&follower);
+    // Bounds each wait below.
+    let (done, waits) = std::sync::mpsc::channel::<()>();
+    let watchdog = std::thread::spawn(move || {
+        if waits.recv_timeout(Duration::from_secs(30)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            let _ = kill_process(kill, Signal::KILL);
+        }
+    });
+    let mut shown = std::io::BufReader::new(follower.stdout.take().unwrap());
+
+    let file = mcp_hyper::host::TraceFile::with_max_bytes(&trace.0, "a program", 2000).unwrap();
+    let connection = file.connection("demo\u{1b}[2J", "stdio", Redactor::new());
+    let mut observer = connection.observer();
+    observer.handle_bytes(mcp_smol::WireDirection::Sent, b"{\"id\":1}\n");
+    let lines = lines_until(&mut shown, "{\"id\":1}");
+    assert_eq!(lines[0], "a trace of a program\n");
+    assert!(lines[1].contains("opened: demo\\u{1b}[2J over stdio"), "{lines:?}");
+    assert!(lines[2].contains("s → {\"id\":1}"), "{lines:?}");
+    for number in 0..40 {
+        let line = format!("{{\"number\":{number}}}\n");
+        observer.handle_bytes(mcp_smol::WireDirection::Received, line.as_bytes());
+        // The follower looks again before the second file after this is the first.
+        assert_eq!(lines_until(&mut shown, &format!("← {{\"number\":{number}}}")).len(), 1);
+    }
+    assert!(second.0.exists(), "the file began anew");
+    drop(observer);
+    connection.close("over");
+    lines_until(&mut shown, "closed: over");
+
+    // A further trace takes its place.
+    drop(file);
+    let file = mcp_hyper::host::TraceFile::create(&trace.0, "another").unwrap();
+    file.connection("demo", "stdio", Redactor::new()).close("again");
+    let lines = lines_until(&mut shown, "closed: again");
+    assert_eq!(lines[0], "a trace of another\n");
+    drop(done);
+    watchdog.join().unwrap();
+    kill_process(Pid::from_child(&follower), Signal::INT).unwrap();
+    assert_eq!(follower.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn standard_error_of_configured_servers_is_in_the_trace_without_secrets() {
+    let home = Home::new("errors");
+    let trace = TraceOf::new("errors");
+    let script = format!("echo \"problem $API_KEY\" >&2; exec {} serve", program().display());
+    let config = json!({ "mcpServers": { "demo": { "command": "sh", "args": ["-c", script], "env": { "API_KEY": "hidden-4711" } } } });
+    fs::write(home.0.join(".cursor/mcp.json"), config.to_string()).unwrap();
+    let called =
+        home.mcpio(&["call", "demo", "add", "a=2", "b=3", "--trace-file", trace.0.to_str().unwrap()]);
+    assert!(called.status.success(), "{called:?}");
+    let records = trace.read().records;
+    let errors = records.iter().filter_map(|record| match &record.event {
+        TraceEvent::Stderr { frame } => Some(String::from_utf8_lossy(frame.as_bytes())),
+        _ => None,
+    });
+    assert_eq!(errors.collect::<Vec<_>>(), ["problem [redacted]"], "{records:?}");
+}
+
+/// A program that is ended with the test.
+struct Running {
+    child: std::process::Child,
+    /// What it prints.
+    lines: std::sync::mpsc::Receiver<String>,
+}
+
+impl Running {
+    fn start(words: &[&str]) -> Self {
+        let mut command = Command::new(program());
+        command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        let (sender, lines) = std::sync::mpsc::channel();
+        let streams: [Box<dyn std::io::Read + Send>; 2] = [Box::new(out), Box::new(err)];
+        for stream in streams {
+            let sender = sender.clone();
+            std::thread::spawn(move || {
+                for line in std::io::BufRead::lines(std::io::BufReader::new(stream)) {
+                    let _ = sender.send(line.unwrap());
+                }
+            });
+        }
+        Self { child, lines }
+    }
+
+    /// The next URL that it prints on a line of its own, or of which it says that it serves it.
+    fn next_url(&self) -> String {
+        loop {
+            let line = self.lines.recv_timeout(Duration::from_secs(20)).unwrap();
+            let line = line.trim();
+            let line = line.strip_prefix("Serving ").unwrap_or(line);
+            if let Some(url) = line.split(' ').next().filter(|word| word.starts_with("http://127.")) {
+                return url.to_owned();
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends a request, and returns the socket to read the response from.
+fn send(authority: &str, request: &str) -> std::net::TcpStream {
+    let mut stream = std::net::TcpStream::connect(authority).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    stream
+}
+
+#[test]
+fn requests_to_a_url_are_passed_on_and_traced() {
+    let trace = TraceOf::new("proxy");
+    let server = Running::start(&["serve", "--http", "127.0.0.1:0"]);
+    let url = server.next_url();
+    let words = ["tap", "--trace-file", trace.0.to_str().unwrap(), "--header", "X-Api-Key: plain-987", &url];
+    let tap = Running::start(&words);
+    let to_use = tap.next_url();
+    let called = Command::new(program()).args(["call", "add", "a=2", "b=3", &to_use]).output().unwrap();
+    assert!(called.status.success() && String::from_utf8_lossy(&called.stdout).contains('5'), "{called:?}");
+    let watched =
+        Command::new(program()).args(["watch", "--changes", "1", "demo://clock", &to_use]).output().unwrap();
+    assert!(watched.status.success(), "{watched:?}");
+
+    let rest = to_use.strip_prefix("http://").unwrap();
+    let (authority, path) = rest.split_once('/').unwrap();
+    let status = |method: &str, path: &str, headers: &str| {
+        let request = format!("{method} /{path} HTTP/1.1\r\n{headers}Connection: close\r\n\r\n");
+        let answer = std::io::read_to_string(send(authority, &request)).unwrap();
+        answer.split(' ').nth(1).unwrap().to_owned()
+    };
+    let host = format!("Host: {authority}\r\n");
+    for (method, path, headers, expected) in [
+        ("DELETE", path, host.clone(), "400"),
+        ("PUT", path, host.clone(), "405"),
+        ("POST", "mcp", host.clone(), "404"),
+        ("POST", &path.replace(|c: char| c.is_ascii_digit(), "x"), host.clone(), "404"),
+        ("POST", path, "Host: evil.example\r\n".to_owned(), "403"),
+        ("POST", path, "Host: localhost:1\r\n".to_owned(), "403"),
+        ("POST", path, format!("{host}Origin: https://evil.example\r\n"), "403"),
+        ("POST", path, format!("{host}Origin: null\r\n"), "403"),
+    ] {
+        assert_eq!(status(method, path, &headers), expected, "{method} {path} {headers}");
+    }
+    drop(tap);
+    let shown = trace.shown();
+    let requests = shown["requests"].as_array().unwrap();
+    let call = requests.iter().find(|request| request["method"] == "tools/call").unwrap();
+    assert_eq!((&call["name"], &call["outcome"]), (&json!("add"), &json!("answered")));
+    assert_eq!(shown["findings"], json!([]));
+    let written = fs::read_to_string(&trace.0).unwrap();
+    assert!(written.contains("x-api-key") && !written.contains("plain-987"), "{written}");
+}
+
+/// A server that writes an event whenever it is told to, and tells when the connection is closed.
+#[test]
+fn event_streams_pass_piece_by_piece_and_end_with_the_client() {
+    let trace = TraceOf::new("stream");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let (go, next) = std::sync::mpsc::channel::<()>();
+    let server = std::thread::spawn(move || {
+        let mut socket = listener.accept().unwrap().0;
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            socket.read_exact(&mut byte).unwrap();
+            head.extend(byte);
+        }
+        let start =
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+        socket.write_all(start.as_bytes()).unwrap();
+        for number in 0..3 {
+            socket.write_all(format!("8\r\ndata: {number}\n\r\n").as_bytes()).unwrap();
+            next.recv_timeout(Duration::from_secs(20)).unwrap();
+        }
+        let mut rest = Vec::new();
+        // The end of the connection.
+        let _ = socket.read_to_end(&mut rest);
+        String::from_utf8(head).unwrap()
+    });
+    let tap = Running::start(&["tap", "--trace-file", trace.0.to_str().unwrap(), &url]);
+    let to_use = tap.next_url();
+    let rest = to_use.strip_prefix("http://").unwrap();
+    let (authority, path) = rest.split_once('/').unwrap();
+    let request = format!(
+        "GET /{path} HTTP/1.1\r\nHost: {authority}\r\nAccept: text/event-stream\r\nAccept-Encoding: gzip\r\n\
+         Last-Event-ID: 7\r\nAuthorization: Bearer own\r\nOrigin: http://localhost:3000\r\n\r\n"
+    );
+    let mut client = send(authority, &request);
+    let mut answer = Vec::new();
+    for number in 0..3 {
+        let end = format!("data: {number}\n\r\n");
+        while !answer.ends_with(end.as_bytes()) {
+            let mut byte = [0];
+            client.read_exact(&mut byte).unwrap();
+            answer.extend(byte);
+        }
+        go.send(()).unwrap();
+    }
+    drop(client);
+    let head = server.join().unwrap().to_lowercase();
+    for passed in ["accept: text/event-stream", "last-event-id: 7", "authorization: bearer own"] {
+        assert!(head.contains(passed), "{head}");
+    }
+    for left_out in ["gzip", "origin", "localhost:3000", authority] {
+        assert!(!head.contains(left_out), "{head}");
+    }
+    assert!(String::from_utf8_lossy(&answer).starts_with("HTTP/1.1 200 OK\r\n"));
+}
+
+#[test]
+fn tap_of_a_url_logs_in_by_itself() {
+    use crate::common::auth_testbed::{AuthTestbed, agree};
+
+    let (home, trace) = (Home::new("login"), TraceOf::new("login"));
+    let town = smol::block_on(AuthTestbed::new());
+    let tokens = home.0.join("tokens").display().to_string();
+    let words = ["--no-browser", "--private-networks", "--tokens", &tokens, &town.url()];
+    let tap = Running::start(&[&["tap", "--trace-file", trace.0.to_str().unwrap()][..], &words].concat());
+    let to_use = tap.next_url();
+    let client =
+        std::thread::spawn(move || Command::new(program()).args(["info", &to_use]).output().unwrap());
+    let page = tap.next_url();
+    assert_eq!(smol::block_on(agree(&page)).status, 200);
+    let shown = client.join().unwrap();
+    assert!(shown.status.success(), "{shown:?}");
+    let written = fs::read_to_string(&trace.0).unwrap();
+    assert!(written.contains("\"status\":401") && written.contains("\"status\":200"), "{written}");
+    let tokens = written.split("\"authorization\",\"").skip(1);
+    assert!(
+        tokens.clone().count() > 0 && tokens.into_iter().all(|text| text.contains("[redacted]")),
+        "{written}"
+    );
 }

@@ -1,15 +1,20 @@
 //! `mcpio tap`: stands between a client and a server, and writes what passes into a trace file.
 
+mod follow;
+mod install;
+mod proxy;
+
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use mcp_hyper::host::{ConnectionTrace, WireObserver};
+use mcp_hyper::host::{ConnectionTrace, TraceFile, WireObserver};
 use mcp_proto::codec::{Line, Lines};
 use mcp_proto::redact::{Redactor, is_secret_header};
 use mcp_proto::trace_file::TraceEvent;
@@ -18,19 +23,33 @@ use smol::future::or;
 
 use crate::connect::{self, redactor_of, server_name};
 use crate::error::{CommandError, Interrupts, Result};
-use crate::options::CommonOptions;
-use crate::terminal::{close_input, close_output, own_streams};
+use crate::options::{CommonOptions, LoginOptions};
+use crate::terminal::{Screen, close_input, close_output, own_streams};
 
+pub(crate) use follow::follow;
+pub(crate) use install::{TapEdit, edit};
+
+/// The help of `mcpio tap`.
 pub(crate) const TAP: &str = "\
 Stand between a client and a server, and write what passes into the file of --trace-file
 
-In the configuration of an application, put it before the command of a server:
+In the configuration of an application, it comes before the command of a server. `mcpio tap install` puts it there, and \
+`mcpio tap remove` takes it out:
 
-    {\"mcpServers\": {\"NAME\": {\"command\": \"mcpio\", \"args\": \
-[\"tap\", \"--trace-file\", \"/tmp/NAME.trace\", \"--\", \"npx\", \"-y\", \"example-server\"]}}}
+    mcpio tap install --dry-run cursor NAME
+    mcpio tap install cursor NAME
+    mcpio tap remove cursor NAME
 
 Bytes pass unchanged, also those that are no messages, with the server's standard error and exit code; the file has them \
-without secrets. `mcpio trace FILE` shows it.";
+without secrets. `mcpio trace FILE` shows it.
+
+For a server at a URL it prints another URL, to give to the client, whose requests are passed on:
+
+    mcpio tap --trace-file /tmp/NAME.trace https://example.com/mcp
+
+Only clients on this machine that were given it can use that URL. If the server requires a login, the page of this \
+program's own opens: a client would get a token for the URL that it knows. A fixed token, by --header-env, or one that the \
+client's configuration has, needs none.";
 
 /// How much is read at a time, in bytes.
 const CHUNK: usize = 64 * 1024;
@@ -47,11 +66,24 @@ const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long to go on recording after the end of the server.
 const RECORDING_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Starts a server and passes on its streams unchanged, until it ends. The exit code is the server's.
-pub(crate) async fn run(command: &[OsString], common: &CommonOptions) -> Result {
+/// Stands before the server of a command or at a URL.
+pub(crate) async fn run(
+    server: &[OsString],
+    login: &LoginOptions,
+    common: &CommonOptions,
+    screen: &mut Screen,
+) -> Result {
     let Some(trace) = &common.traced else {
         return Err(CommandError::usage("name the file to write by --trace-file FILE"));
     };
+    match connect::url(server) {
+        Some(url) => proxy::run(url, login, common, screen).await,
+        None => run_command(server, trace, common).await,
+    }
+}
+
+/// Starts a server and passes on its streams unchanged, until it ends. The exit code is the server's.
+async fn run_command(command: &[OsString], trace: &TraceFile, common: &CommonOptions) -> Result {
     let redactor = with_own_secrets(redactor_of(command, common)?);
     let mut child = start(command, common)?;
     let connection = trace.connection(&server_name(command), "stdio", redactor);
@@ -68,13 +100,19 @@ pub(crate) async fn run(command: &[OsString], common: &CommonOptions) -> Result 
         close_input();
     })?;
     let received = recorder.clone();
-    let output = spawn(move || {
+    let (running, outputs) = mpsc::channel();
+    let run = running.clone();
+    spawn(move || {
         pump(stdout, output, |bytes| received.bytes(WireDirection::Received, bytes));
         close_output();
+        drop(run);
     })?;
-    let errors = spawn(move || pump(stderr, errors, |bytes| recorder.stderr(bytes)))?;
+    spawn(move || {
+        pump(stderr, errors, |bytes| recorder.stderr(bytes));
+        drop(running);
+    })?;
     let status = wait(child).await.map_err(CommandError::server)?;
-    finished_within(OUTPUT_TIMEOUT, &[&output, &errors]);
+    have_ended(&outputs, OUTPUT_TIMEOUT);
     recording.finish(&status);
     match exit_code(&status) {
         0 => Ok(()),
@@ -82,16 +120,9 @@ pub(crate) async fn run(command: &[OsString], common: &CommonOptions) -> Result 
     }
 }
 
-/// Waits for threads; returns whether they have finished.
-fn finished_within(timeout: Duration, threads: &[&JoinHandle<()>]) -> bool {
-    let end = Instant::now() + timeout;
-    while Instant::now() < end {
-        if threads.iter().all(|thread| thread.is_finished()) {
-            return true;
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    false
+/// Waits until all threads have ended that have a sender; returns whether they have.
+fn have_ended(threads: &Receiver<Infallible>, timeout: Duration) -> bool {
+    threads.recv_timeout(timeout) == Err(RecvTimeoutError::Disconnected)
 }
 
 /// A redactor that knows the secrets of this process's environment too, which the server has.
@@ -210,8 +241,14 @@ impl Recorder {
             gaps: [false; 2],
         };
         let (waiting, late) = (recorder.waiting.clone(), is_late.clone());
-        let thread = spawn(move || records.run(&received, &waiting, &late))?;
-        let recording = Recording { connection, end: recorder.pieces.clone(), is_late, thread };
+        let (end, running) = mpsc::channel();
+        let thread = spawn(move || {
+            #[cfg(target_os = "linux")]
+            yield_to_others();
+            records.run(&received, &waiting, &late);
+            drop(end);
+        })?;
+        let recording = Recording { connection, end: recorder.pieces.clone(), is_late, running, thread };
         Ok((recorder, recording))
     }
 
@@ -251,6 +288,7 @@ struct Recording {
     end: Sender<Piece>,
     /// Whether the rest is lost.
     is_late: Arc<AtomicBool>,
+    running: Receiver<Infallible>,
     thread: JoinHandle<()>,
 }
 
@@ -258,13 +296,20 @@ impl Recording {
     /// Waits until everything is recorded, but not for long.
     fn finish(self, status: &ExitStatus) {
         let _ = self.end.send(Piece::End);
-        if !finished_within(RECORDING_TIMEOUT, &[&self.thread]) {
+        if !have_ended(&self.running, RECORDING_TIMEOUT) {
             self.is_late.store(true, Ordering::Relaxed);
         }
         // A panic is on standard error already.
         let _ = self.thread.join();
         self.connection.close(status.to_string());
     }
+}
+
+/// Lets the threads that pass bytes on, and the programs on both sides, run before this thread.
+#[cfg(target_os = "linux")]
+fn yield_to_others() {
+    // If the system refuses that, the thread runs as often as they do.
+    let _ = rustix::process::nice(10);
 }
 
 /// The state of the thread that records.
