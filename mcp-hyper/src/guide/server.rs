@@ -62,7 +62,8 @@
 //!
 //! | To | Set |
 //! |---|---|
-//! | serve under a public name, or to web pages | `HttpServerConfig::hosts` and `origins`, in [`ServerOptions::configure`](crate::ServerOptions::configure) |
+//! | serve under a public name | `HttpServerConfig::hosts`, in [`ServerOptions::configure`](crate::ServerOptions::configure) |
+//! | serve web pages of the same origin, of other origins | `HttpServerConfig::origins`, `HttpServerConfig::cors`, likewise |
 //! | stand behind a proxy | [`ServerOptions::trusted_proxies`](crate::ServerOptions::trusted_proxies), or all clients share one quota |
 //! | require a login | [`authorization`](super::authorization) |
 //! | be part of an axum or hyper application | [`tokio`](super::tokio), or [`ServerOptions::service`](crate::ServerOptions::service) |

@@ -158,12 +158,12 @@ impl<H: ServerMode> TokenVerification<H> {
             }
         };
         let Some(parts) = parts.take() else { return Poll::Pending };
+        let fields = RequestFields::of(&parts);
+        let head = request_head(&parts, &fields, *client);
+        let server = &shared.server;
         let exchange = match verified {
             Ok(authorized) => {
-                let fields = RequestFields::of(&parts);
-                let head = request_head(&parts, &fields, *client);
                 let attachments = std::mem::take(attachments);
-                let server = &shared.server;
                 match upgrade.take() {
                     Some(upgrade) => {
                         let attachments = with_head(attachments, without_token(parts.clone()), *client);
@@ -176,7 +176,7 @@ impl<H: ServerMode> TokenVerification<H> {
                     }
                 }
             }
-            Err(answer) => shared.server.answered_exchange(answer),
+            Err(answer) => server.answered_exchange(&head, answer),
         };
         Poll::Ready((exchange, shared.clock.clone()))
     }

@@ -95,7 +95,9 @@ impl<H: ServerMode> HttpService<H> {
         let head = request_head(&parts, &fields, shared.proxies.client(peer, &fields));
         //= S10.9 "Inbound requests all verified"
         #[cfg(feature = "auth")]
-        if let Some(check) = shared.guard.check(&head, &shared.clock) {
+        if !shared.server.is_preflight(&head)
+            && let Some(check) = shared.guard.check(&head, &shared.clock)
+        {
             let client = head.client;
             let request = (parts, client, attachments);
             let verification = TokenVerification::new(check, request, upgrade, self.clone());

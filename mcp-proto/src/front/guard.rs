@@ -4,9 +4,10 @@
 //! makes the HTTP exchanges that token verification needs:
 //!
 //! ```text
-//! guard.check(&head, now) → Answer: server.answered_exchange(answer)
+//! server.is_preflight(&head) → server.exchange(&head, None)
+//! guard.check(&head, now) → Answer: server.answered_exchange(&head, answer)
 //!                         | Verifying: poll it → Ok(authorized): server.exchange_for(&head, authorized)
-//!                                              | Err(answer):    server.answered_exchange(answer)
+//!                                              | Err(answer):    server.answered_exchange(&head, answer)
 //! guard.poll_fetch(cx)    → make the exchange, then guard.handle_fetched(now, id, …)
 //! ```
 //!

@@ -134,19 +134,19 @@ impl<H: HandlerMode> HttpHarness<H> {
 
     fn admit(&self, head: &RequestHead<'_>) -> HttpExchange<H> {
         #[cfg(feature = "auth")]
-        if let Some(guard) = &self.guard {
+        if let Some(guard) = self.guard.as_ref().filter(|_| !self.server.is_preflight(head)) {
             use adapter::Clock as _;
             use front::guard::GuardDecision;
 
             let now = mcp_proto::auth::Now { instant: self.clock.now(), unix: self.clock.unix_time() };
             let mut verifying = match guard.check(head, now) {
-                GuardDecision::Answer(answer) => return self.server.answered_exchange(answer),
+                GuardDecision::Answer(answer) => return self.server.answered_exchange(head, answer),
                 GuardDecision::Verifying(verifying) => verifying,
             };
             let mut cx = Context::from_waker(Waker::noop());
             return match core::pin::Pin::new(&mut verifying).poll(&mut cx) {
                 Poll::Ready(Ok(authorized)) => self.server.exchange_for(head, authorized),
-                Poll::Ready(Err(answer)) => self.server.answered_exchange(answer),
+                Poll::Ready(Err(answer)) => self.server.answered_exchange(head, answer),
                 Poll::Pending => panic!("the token is still being verified"),
             };
         }

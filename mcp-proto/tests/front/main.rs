@@ -32,6 +32,7 @@ mod http_broadcasts;
 mod http_budget;
 mod http_channel;
 mod http_closing;
+mod http_cors;
 mod http_idle;
 mod http_known_meta;
 mod http_modern;

@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use clap::Args;
 use mcp_hyper::ServerOptions;
 use mcp_hyper::skills::SkillFolder;
 use mcp_proto::auth::server::{DpopConfig, JwtConfig, Protection};
@@ -19,7 +20,7 @@ use mcp_proto::schema::{
     Prompt, PromptArgument, PromptReference, Reference, Resource, ResourceContents, ResourceTemplate,
     ServerCapability, StringSchema, Tool,
 };
-use mcp_proto::transport::http::server::{Hosts, LegacyPaths};
+use mcp_proto::transport::http::server::{CorsOrigins, Hosts, LegacyPaths};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, json};
@@ -29,7 +30,7 @@ use smol::net::TcpListener;
 
 use crate::connect::{Connection, with_server};
 use crate::error::{CommandError, Result};
-use crate::options::{CommonOptions, ListenOptions, ProtectionOptions};
+use crate::options::{CommonOptions, variable};
 use crate::terminal::{GOOD, QUIET, Screen, Text, styled};
 use crate::{commands, show};
 
@@ -377,9 +378,10 @@ pub(crate) async fn serve_http(
     if let Some((guard, hosts)) = protected {
         options = options.protect(guard).configure(|config| config.hosts = hosts);
     }
-    if listen.legacy_sse {
-        options = options.configure(|config| config.legacy_sse = Some(LegacyPaths::default()));
-    }
+    options = options.configure(|config| {
+        config.legacy_sse = listen.legacy_sse.then(LegacyPaths::default);
+        config.cors = (!listen.cors.is_empty()).then(|| CorsOrigins::only(listen.cors.iter().cloned()));
+    });
     if listen.websocket {
         options = options.websocket();
     }
@@ -471,9 +473,77 @@ fn with_scopes(router: Router, demands: &ProtectionOptions) -> Router {
     router
 }
 
+// The options of a server.
+
+/// Where a server of this program listens.
+#[derive(Debug, Default, Args)]
+pub(crate) struct ListenOptions {
+    /// Serve HTTP at this address, such as localhost:8080; port 0 picks a free one
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) http: Option<String>,
+    /// A name by which clients reach this machine; requests for other hosts are refused, except for this machine's own
+    /// names for itself. May be repeated
+    #[arg(long = "host", requires = "http", value_name = "NAME")]
+    pub(crate) hosts: Vec<String>,
+    /// Serve HTTP+SSE of 2024-11-05 as well, for the oldest clients
+    #[arg(long, requires = "http")]
+    pub(crate) legacy_sse: bool,
+    /// Accept WebSocket connections as well, at ws://ADDR/mcp
+    #[arg(long, requires = "http")]
+    pub(crate) websocket: bool,
+    /// Let web pages of another origin call this server from a browser (CORS), such as https://app.example. May be
+    /// repeated
+    #[arg(long, requires = "http", value_name = "ORIGIN", value_parser = origin)]
+    pub(crate) cors: Vec<String>,
+}
+
+/// Access tokens that the server requires of its clients.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Access tokens")]
+pub(crate) struct ProtectionOptions {
+    /// Require an access token of this issuer: a JWT, signed by a key that the issuer publishes
+    #[arg(long, value_name = "URL", requires = "http")]
+    pub(crate) issuer: Option<String>,
+    /// The URL by which clients reach this server and issuers name it in tokens [default: its own address]
+    #[arg(long, value_name = "URL", requires = "issuer")]
+    pub(crate) resource: Option<String>,
+    /// Another name of this server in tokens; may be repeated
+    #[arg(long, value_name = "NAME", requires = "issuer")]
+    pub(crate) audience: Vec<String>,
+    /// A scope that every request needs; may be repeated
+    #[arg(long, value_name = "SCOPE", requires = "issuer")]
+    pub(crate) scope: Vec<String>,
+    /// A scope that calls of one tool need in addition; may be repeated
+    #[arg(long, value_name = "TOOL=SCOPE", value_parser = variable, requires = "issuer")]
+    pub(crate) tool_scope: Vec<(String, String)>,
+    /// Accept only tokens bound to a key, with a proof that the client holds it (DPoP)
+    #[arg(long, requires = "issuer")]
+    pub(crate) dpop: bool,
+}
+
+/// An origin as browsers write it, without the slash at the end that addresses have.
+fn origin(text: &str) -> Result<String, String> {
+    let origin = text.strip_suffix('/').unwrap_or(text);
+    match origin.split_once("://") {
+        Some((scheme, host)) if !scheme.is_empty() && !host.is_empty() && !host.contains('/') => {
+            Ok(origin.to_owned())
+        }
+        _ => Err("write an origin without a path, such as https://app.example".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn origin_has_a_scheme_and_no_path() {
+        assert_eq!(origin("https://app.example/"), Ok("https://app.example".to_owned()));
+        assert_eq!(origin("http://localhost:3000"), Ok("http://localhost:3000".to_owned()));
+        for bad in ["app.example", "*", "null", "https://app.example/page", "https://", "://a"] {
+            assert!(origin(bad).is_err(), "{bad}");
+        }
+    }
 
     fn sum(a: &str, b: &str) -> String {
         let number = |text| serde_json::from_str(text).unwrap();

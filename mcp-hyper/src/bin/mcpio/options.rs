@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use mcp_hyper::host::TraceFile;
 
+use crate::demo::{ListenOptions, ProtectionOptions};
 use crate::tap::{self, TapEdit};
 use crate::{bridge, replay};
 
@@ -459,48 +460,6 @@ impl ServerCommand {
     }
 }
 
-/// Where a server of this program listens.
-#[derive(Debug, Default, Args)]
-pub(crate) struct ListenOptions {
-    /// Serve HTTP at this address, such as localhost:8080; port 0 picks a free one
-    #[arg(long, value_name = "ADDR")]
-    pub(crate) http: Option<String>,
-    /// A name by which clients reach this machine; requests for other hosts are refused, except for this machine's own
-    /// names for itself. May be repeated
-    #[arg(long = "host", requires = "http", value_name = "NAME")]
-    pub(crate) hosts: Vec<String>,
-    /// Serve HTTP+SSE of 2024-11-05 as well, for the oldest clients
-    #[arg(long, requires = "http")]
-    pub(crate) legacy_sse: bool,
-    /// Accept WebSocket connections as well, at ws://ADDR/mcp
-    #[arg(long, requires = "http")]
-    pub(crate) websocket: bool,
-}
-
-/// Access tokens that the server requires of its clients.
-#[derive(Debug, Default, Args)]
-#[command(next_help_heading = "Access tokens")]
-pub(crate) struct ProtectionOptions {
-    /// Require an access token of this issuer: a JWT, signed by a key that the issuer publishes
-    #[arg(long, value_name = "URL", requires = "http")]
-    pub(crate) issuer: Option<String>,
-    /// The URL by which clients reach this server and issuers name it in tokens [default: its own address]
-    #[arg(long, value_name = "URL", requires = "issuer")]
-    pub(crate) resource: Option<String>,
-    /// Another name of this server in tokens; may be repeated
-    #[arg(long, value_name = "NAME", requires = "issuer")]
-    pub(crate) audience: Vec<String>,
-    /// A scope that every request needs; may be repeated
-    #[arg(long, value_name = "SCOPE", requires = "issuer")]
-    pub(crate) scope: Vec<String>,
-    /// A scope that calls of one tool need in addition; may be repeated
-    #[arg(long, value_name = "TOOL=SCOPE", value_parser = variable, requires = "issuer")]
-    pub(crate) tool_scope: Vec<(String, String)>,
-    /// Accept only tokens bound to a key, with a proof that the client holds it (DPoP)
-    #[arg(long, requires = "issuer")]
-    pub(crate) dpop: bool,
-}
-
 /// Options of a login.
 #[derive(Debug, Args)]
 pub(crate) struct LoginOptions {
@@ -552,7 +511,7 @@ pub(crate) fn header(text: &str) -> Result<(String, String), String> {
     }
 }
 
-fn variable(text: &str) -> Result<(String, String), String> {
+pub(crate) fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("write NAME=VALUE".to_owned()),

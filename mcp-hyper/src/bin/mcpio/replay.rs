@@ -17,9 +17,10 @@ use mcp_proto::trace_file::{Difference, Recording, Trace, TraceEvent, TraceRecor
 use serde_json::{Map, Value, json};
 
 use crate::connect::{self, with_handlers};
+use crate::demo::{ListenOptions, ProtectionOptions};
 use crate::error::{CommandError, Result};
 use crate::many::approve;
-use crate::options::{CommonOptions, ListenOptions, ProtectionOptions};
+use crate::options::CommonOptions;
 use crate::show::{self, Table};
 use crate::terminal::{BAD, GOOD, QUIET, Screen, Text, styled};
 use crate::{demo, tap, trace};

@@ -115,7 +115,7 @@ impl<H: HandlerMode> HttpServer<H> {
         handshake: Result<ResponseHeaders, HttpResponse>,
     ) -> (HttpExchange<H>, Option<HttpChannel<H>>) {
         let service = &self.handle.service;
-        let answer = |answer| HttpExchange::from_answer(service, self.router.router(), answer);
+        let answer = |answer| HttpExchange::from_answer(service, self.router.router(), head, answer);
         let owner = head.owner(principal.as_ref());
         let checked = service.check_arrival(head, &owner);
         let headers = match checked.and_then(|()| check_upgrade(&service.setup, head)).and(handshake) {

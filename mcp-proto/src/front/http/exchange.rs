@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use core::cell::Cell;
 use core::future::Future;
 use core::pin::Pin;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll, Waker, ready};
 use core::{fmt, mem};
 
 use self::layers::ExchangeLayers;
@@ -30,7 +30,8 @@ use crate::schema::{Method, SubscriptionsListen};
 use crate::transport::http::param_headers::ParamHeaders;
 use crate::transport::http::server::{
     AnswerBody, Chunk, ConnectionId, Exchange, HttpResponse, ModernRequest, PostOutcome, PostedNotification,
-    RequestHead, RequestIntake, RequestRoute, ResponseHead, Session, SessionId, StatelessPost,
+    RequestHead, RequestIntake, RequestRoute, ResponseHead, ResponseHeaders, Session, SessionId,
+    StatelessPost,
 };
 use crate::{Bytes, Instant};
 
@@ -58,6 +59,8 @@ pub struct HttpExchange<H: HandlerMode = SendHandlers> {
     waker: Option<Waker>,
     /// The layers through which messages pass, and what is left of a body that passed with its head.
     layers: Option<Box<ExchangeLayers<H>>>,
+    /// Headers for the answer, beside its own.
+    answer_headers: ResponseHeaders,
 }
 
 enum Stage<H: HandlerMode> {
@@ -95,8 +98,10 @@ impl<H: HandlerMode> HttpExchange<H> {
         let attachments = Attachments::new();
         let caller = Caller { owner: head.owner(principal.as_ref()), access, attachments };
         let layers = ExchangeLayers::new(service, router.layers());
+        let answer_headers = service.setup.answer_headers(head);
         let (service, stage) = (service.clone(), Stage::Over);
-        let mut exchange = Self { service, router, caller, principal, stage, waker: None, layers };
+        let mut exchange =
+            Self { service, router, caller, principal, stage, waker: None, layers, answer_headers };
         if let Err(answer) = exchange.take_in(head) {
             exchange.stage = Stage::Answer(answer);
         }
@@ -127,10 +132,16 @@ impl<H: HandlerMode> HttpExchange<H> {
     }
 
     /// Creates an exchange with its answer, independent of the request.
-    pub(super) fn from_answer(service: &Arc<Service>, router: Arc<Router<H>>, answer: HttpResponse) -> Self {
+    pub(super) fn from_answer(
+        service: &Arc<Service>,
+        router: Arc<Router<H>>,
+        head: &RequestHead<'_>,
+        answer: HttpResponse,
+    ) -> Self {
         let (service, caller) = (service.clone(), Caller::default());
         let stage = Stage::Answer(answer);
-        Self { service, router, caller, principal: None, stage, waker: None, layers: None }
+        let answer_headers = service.setup.answer_headers(head);
+        Self { service, router, caller, principal: None, stage, waker: None, layers: None, answer_headers }
     }
 
     /// Attaches values to the requests in this one's body, for their handlers: its head, for example. Call it before
@@ -192,10 +203,22 @@ impl<H: HandlerMode> HttpExchange<H> {
 
     /// Polls for the head of the answer, which comes once.
     pub fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<ResponseHead> {
-        match self.poll_own_head(cx) {
-            Poll::Ready(head) if self.layers.is_some() => Poll::Ready(self.pass_answer(head)),
-            polled => polled,
+        let mut head = ready!(self.poll_own_head(cx));
+        if self.layers.is_some() {
+            head = self.pass_answer(head);
         }
+        if !self.answer_headers.is_empty() {
+            self.add_headers(&mut head);
+        }
+        Poll::Ready(head)
+    }
+
+    /// Adds the headers that the answer has beside its own; a public document allows every origin already.
+    fn add_headers(&mut self, head: &mut ResponseHead) {
+        let added = mem::take(&mut self.answer_headers).into_owned();
+        let is_new = |name: &str| name == "vary" || head.headers.iter().all(|(known, _)| *known != name);
+        let added: Vec<_> = added.into_iter().filter(|(name, _)| is_new(name)).collect();
+        head.headers.to_mut().extend(added);
     }
 
     fn poll_own_head(&mut self, cx: &mut Context<'_>) -> Poll<ResponseHead> {

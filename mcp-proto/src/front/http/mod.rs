@@ -162,9 +162,19 @@ impl<H: HandlerMode> HttpServer<H> {
         HttpExchange::new(&self.handle.service, self.router.router(), head, principal, Some(authorized))
     }
 
+    /// Returns whether a request is a browser's question whether a page of an
+    /// [allowed origin](HttpServerConfig::cors) may send one: it bears no token for a guard to check.
+    pub fn is_preflight(&self, head: &RequestHead<'_>) -> bool {
+        self.handle.service.setup.is_preflight(head)
+    }
+
     /// Creates the exchange of a request that a guard answered. It does not want the request's body.
-    pub fn answered_exchange(&self, answer: crate::transport::http::server::HttpResponse) -> HttpExchange<H> {
-        HttpExchange::from_answer(&self.handle.service, self.router.router(), answer)
+    pub fn answered_exchange(
+        &self,
+        head: &RequestHead<'_>,
+        answer: crate::transport::http::server::HttpResponse,
+    ) -> HttpExchange<H> {
+        HttpExchange::from_answer(&self.handle.service, self.router.router(), head, answer)
     }
 }
 

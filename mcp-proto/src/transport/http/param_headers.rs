@@ -669,6 +669,6 @@ fn is_simple_type(declared: &str) -> bool {
 
 /// Returns whether a byte may occur in a token:
 /// <https://www.rfc-editor.org/rfc/rfc9110.html#section-5.6.2>
-fn is_token(byte: u8) -> bool {
+pub(in crate::transport::http) fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }

@@ -10,7 +10,7 @@ use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
 use mcp_proto::front::{Context, HandlerError, NoArguments, Progress, Router, RouterError};
 use mcp_proto::peer::Principal;
 use mcp_proto::schema::{Json, Resource, Tool};
-use mcp_proto::transport::http::server::ResponseHead;
+use mcp_proto::transport::http::server::{CorsOrigins, ResponseHead};
 use serde_json::{Value, json};
 
 use super::{ISSUER, METADATA, RESOURCE};
@@ -121,6 +121,26 @@ fn server_checks_every_request_of_either_era() {
     ] {
         assert_eq!(web.send(method, headers, "{}").head().status, 401, "{method}");
     }
+}
+
+#[test]
+fn web_page_asks_without_a_token_and_reads_the_challenge() {
+    const PAGE: (&str, &str) = ("origin", "https://app.example");
+    let mut web = HttpHarness::configured(router().0, |config| {
+        config.cors = Some(CorsOrigins::only([PAGE.1]));
+    });
+    web.guard = Some(guard());
+    let asked = [PAGE, ("access-control-request-method", "POST")];
+    assert_eq!(web.send("OPTIONS", &asked, "").head().status, 204);
+    let head = web.send("POST", &[PAGE], "{}").head();
+    assert_eq!((head.status, field(&head, "access-control-allow-origin")), (401, Some(PAGE.1)));
+    assert!(field(&head, "access-control-expose-headers").unwrap().contains("www-authenticate"));
+    // Others ask in vain, and everyone may read the metadata.
+    let other = [("origin", "http://localhost"), ("access-control-request-method", "POST")];
+    assert_eq!(web.send("OPTIONS", &other, "").head().status, 401);
+    let metadata = web.send_to("/.well-known/oauth-protected-resource/mcp", "GET", &[PAGE], "").head();
+    let allowed = metadata.headers.iter().filter(|(name, _)| *name == "access-control-allow-origin");
+    assert_eq!(allowed.map(|(_, value)| &**value).collect::<Vec<_>>(), ["*"]);
 }
 
 #[test]

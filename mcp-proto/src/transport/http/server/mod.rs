@@ -42,6 +42,7 @@
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http>
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http>
 
+mod cors;
 mod exchange;
 mod origin;
 mod request_head;
@@ -60,12 +61,13 @@ use crate::prelude::*;
 use crate::quota::{ByteLimits, RateLimit};
 use crate::schema::{CallTool, Direction, Extension, Method as _, ServerCapabilities};
 
+pub use cors::CorsOrigins;
 pub use exchange::Exchange;
 pub use origin::{Hosts, Origins, ProxyAddressError, TrustedProxies, TrustedProxy};
 pub use request_head::{RequestHead, SessionId};
 pub use request_intake::RequestIntake;
 #[cfg(feature = "std")]
-pub(crate) use request_intake::check_upgrade;
+pub(crate) use request_intake::{check_upgrade, endpoint_kind};
 #[cfg(feature = "std")]
 pub(crate) use response::AnswerBody;
 pub use response::{BodyKind, Chunk, HttpResponse, ResponseHead, ResponseHeaders};
@@ -106,6 +108,11 @@ config! {
         ///
         /// Set it if clients connect from other machines.
         pub hosts: Hosts = Hosts::default(),
+        /// The web pages of other origins that may call the server from a browser (CORS). Default: none.
+        ///
+        /// The server answers the browser's preflight requests, before any authentication, and adds the headers that let
+        /// a page read an answer to every one of them. These origins need not be among the [`origins`](Self::origins).
+        pub cors: Option<CorsOrigins> = None,
         /// Keep-alive interval: the time without output after which an open stream sends a comment.
         ///
         /// A request without an answer for this long gets a stream, to carry the comment; for a client that can resume
@@ -276,6 +283,22 @@ impl Setup {
     #[must_use]
     pub fn config(&self) -> &HttpServerConfig {
         &self.0.config
+    }
+
+    /// Returns the headers that the answer to a request has beside its own, whatever it is: those of
+    /// [`HttpServerConfig::cors`].
+    #[must_use]
+    pub fn answer_headers(&self, head: &RequestHead<'_>) -> ResponseHeaders {
+        self.config().cors.as_ref().map_or(ResponseHeaders::Borrowed(&[]), |cors| cors.answer_headers(head))
+    }
+
+    /// Returns whether a request is a browser's question whether a page may send one, from an origin of
+    /// [`HttpServerConfig::cors`]. It bears no token.
+    #[cfg(feature = "std")]
+    pub(crate) fn is_preflight(&self, head: &RequestHead<'_>) -> bool {
+        let path = head.path.split('?').next().unwrap_or_default();
+        self.config().cors.as_ref().is_some_and(|cors| cors.is_preflight(head))
+            && endpoint_kind(self, path).is_some()
     }
 
     /// Returns the extension that defines a method, and the parameter of the method that `Mcp-Name` mirrors.

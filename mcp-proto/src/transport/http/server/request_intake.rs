@@ -6,6 +6,7 @@ use core::mem;
 use bytes::{Bytes, BytesMut};
 
 use super::Setup;
+use super::cors::answer_preflight;
 use super::origin::{FETCH_SITE, rejection_message};
 use super::request_head::{RequestHead, RetainedHead, SessionId, SingleHeader, VersionHeader};
 use super::response::{AcceptedTypes, EVENTS, HttpResponse, JSON};
@@ -65,7 +66,7 @@ impl RequestIntake {
     /// Checks the head of a request and prepares to receive its body.
     ///
     /// # Errors
-    /// The answer to a refused request; its body need not be read.
+    /// The answer to a request that is refused, or that asks before another (CORS); its body need not be read.
     pub fn new(setup: &Setup, head: &RequestHead<'_>) -> Result<Self, HttpResponse> {
         // Those that most requests have come first.
         let headers = read_headers(
@@ -99,6 +100,9 @@ impl RequestIntake {
             _ if sessions && version.era() != Some(Era::Modern) => "GET, POST, DELETE",
             _ => "POST",
         };
+        if config.cors.as_ref().is_some_and(|cors| cors.is_preflight(head)) {
+            return Err(answer_preflight(head, allowed));
+        }
         let is_post = head.method == "POST";
         let is_allowed = match place {
             EndpointKind::Events => head.method == "GET",
@@ -286,7 +290,7 @@ fn too_long_message(limit: usize) -> String {
 
 /// The endpoint at a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum EndpointKind {
+pub(crate) enum EndpointKind {
     Endpoint,
     /// Where clients of 2024-11-05 open their event stream.
     Events,
@@ -325,7 +329,8 @@ fn check_address<'a>(
     let refuse = |status: u16, what: &str| Err(version.refuse(status, what));
     //= S3.2 "Origin present and invalid → 403"
     //= R2 "Origin check"
-    if !config.origins.allows(origin, fetch_site) {
+    let is_cross_origin = config.cors.as_ref().is_some_and(|cors| cors.allowed(origin).is_some());
+    if !is_cross_origin && !config.origins.allows(origin, fetch_site) {
         let rejected = if origin.first.is_some() { ("origin", origin) } else { (FETCH_SITE, fetch_site) };
         return refuse(403, &rejection_message(rejected, "origins"));
     }
@@ -339,7 +344,7 @@ fn check_address<'a>(
     }
 }
 
-fn endpoint_kind(setup: &Setup, path: &str) -> Option<EndpointKind> {
+pub(crate) fn endpoint_kind(setup: &Setup, path: &str) -> Option<EndpointKind> {
     let config = setup.config();
     let legacy = config.legacy_sse.as_ref().filter(|_| setup.eras() != Eras::ModernOnly && !config.stateless);
     let endpoint = config.path.as_deref() == Some(path);
