@@ -191,6 +191,27 @@
 //! disk ends the trace, and holds no message up. At 64 MiB the file begins anew, and the one before stays beside it.
 //! `TraceFile::to_sink` writes to whatever takes lines, such as a pipe, instead of a file. Call `TraceFile::flush` at the end.
 //!
+//! # The same again, bit for bit
+//!
+//! A fault of this implementation, or one that depends on time, is found best where it happens again. With `--trace-raw` the
+//! file of `--trace-file` also has each step of the client's machine: what it was given (bytes as they came, commands, times) and
+//! what came out (bytes, events, timeouts). `mcpio replay` runs the machine again, without a network and in no time, and shows
+//! the first step that is another one:
+//!
+//! ```text
+//! $ mcpio call add a=2 b=3 --trace-file /tmp/raw.trace --trace-raw -- example-server
+//! the trace /tmp/raw.trace will have credentials and other secrets in it: keep it to yourself
+//! 5
+//! $ mcpio replay /tmp/raw.trace
+//! 1 machine did the same again, in 41 steps
+//! ```
+//!
+//! The same version with the same features is needed. **Such a trace has all secrets**, and a warning says so. Machines of
+//! clients have records on every transport, those of servers on streams and channels, not in HTTP exchanges. In a program,
+//! [`TraceFile::with_secrets`](crate::host::TraceFile::with_secrets) writes one, `ClientConfig::recorder` and
+//! `ServerConfig::recorder` take any sink, and `mcp_proto::transport::replay` runs it. A program that panicked leaves the step at
+//! which it did as the last one.
+//!
 //! # Reading a trace
 //!
 //! A trace is lines of JSON: `mcp_proto::trace_file` describes and reads them, `mcp_proto::trace_file::SCHEMA` is their JSON

@@ -248,13 +248,14 @@ impl Settings {
         stderr: &StderrTail,
     ) -> Result<(Client, Driver), Failure> {
         let entry = &*headers.entry.clone();
-        let config = self.client_config(entry, era);
+        let mut config = self.client_config(entry, era);
         let observer = self.observe.as_ref().and_then(|observe| observe(entry));
         let observer = observer.map(|observer| observer.hiding(entry, &resolved, &headers.answers));
         let traced = self.trace.as_ref().map(|trace| {
             let redactor = with_secrets_of(Redactor::new(), entry, &resolved, &headers.answers);
             trace.connection(entry.name(), entry.spec().transport.name(), redactor)
         });
+        config.recorder = traced.as_ref().and_then(ConnectionTrace::recorder).or(config.recorder.take());
         let trace = traced.as_ref().map(ConnectionTrace::observer);
         let mut observers: Vec<_> = observer.into_iter().chain(trace).collect();
         let program = match resolved {

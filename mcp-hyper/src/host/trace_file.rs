@@ -12,7 +12,7 @@ use std::{mem, thread};
 use http::HeaderMap;
 use mcp_proto::UnixTime;
 use mcp_proto::redact::{Pseudonyms, Redactor};
-use mcp_proto::trace_file::{Sender, TraceEvent, TraceHeader, TraceRecord, TracedFrame};
+use mcp_proto::trace_file::{MachineRecorder, Sender, TraceEvent, TraceHeader, TraceRecord, TracedFrame};
 use mcp_proto::transport::http::{ExchangeEnd, ExchangeId};
 use mcp_smol::{StderrLine, WireDirection};
 
@@ -51,6 +51,7 @@ pub struct TraceFile {
 
 struct Shared {
     path: Option<PathBuf>,
+    has_secrets: bool,
     start: Instant,
     connections: AtomicU64,
     pseudonyms: Pseudonyms,
@@ -66,15 +67,30 @@ impl TraceFile {
         Self::with_max_bytes(path, program, 64 * 1024 * 1024)
     }
 
+    /// Creates a trace file of 1 GiB at most with **all secrets**: beside the messages, which are without secrets here too,
+    /// it has each step of the machines that the program runs, with credentials, texts of the user and random values.
+    /// [`replay`](mcp_proto::transport::replay) runs them again, bit for bit, if it has not begun anew.
+    ///
+    /// # Errors
+    /// If the file cannot be created, or there is one that is no trace.
+    pub fn with_secrets(path: impl Into<PathBuf>, program: &str) -> io::Result<Self> {
+        Self::at(path.into(), program, 1024 * 1024 * 1024, true)
+    }
+
     /// Creates a trace file that begins anew at `max_bytes`.
     ///
     /// # Errors
     /// If the file cannot be created, or there is one that is no trace.
     pub fn with_max_bytes(path: impl Into<PathBuf>, program: &str, max_bytes: u64) -> io::Result<Self> {
-        let (path, header) = (path.into(), header(program));
+        Self::at(path.into(), program, max_bytes, false)
+    }
+
+    fn at(path: PathBuf, program: &str, max_bytes: u64, has_secrets: bool) -> io::Result<Self> {
+        let header = header(program, has_secrets);
         let output = Box::new(open(&path, &header)?);
         let rotation = Rotation { path: path.clone(), header, length: 0, max_bytes };
-        Self::start(Some(path), Writer { output, rotation: Some(rotation), failure: None })
+        let writer = Writer { output, rotation: Some(rotation), failure: None };
+        Self::start(Some(path), writer, has_secrets)
     }
 
     /// Writes a trace to a sink of the application, which a thread calls: each call has whole lines of
@@ -90,11 +106,11 @@ impl TraceFile {
     /// # Errors
     /// If the sink does not take the header.
     pub fn to_sink(mut sink: impl Write + Send + 'static, program: &str) -> io::Result<Self> {
-        sink.write_all(&header(program))?;
-        Self::start(None, Writer { output: Box::new(sink), rotation: None, failure: None })
+        sink.write_all(&header(program, false))?;
+        Self::start(None, Writer { output: Box::new(sink), rotation: None, failure: None }, false)
     }
 
-    fn start(path: Option<PathBuf>, mut writer: Writer) -> io::Result<Self> {
+    fn start(path: Option<PathBuf>, mut writer: Writer, has_secrets: bool) -> io::Result<Self> {
         let mut key = [0; 16];
         getrandom::fill(&mut key).map_err(io::Error::other)?;
         let queue = Arc::new(Queue::default());
@@ -102,7 +118,7 @@ impl TraceFile {
         thread::Builder::new().name("mcp-trace".into()).spawn(move || writer.run(&taken))?;
         let (start, connections) = (Instant::now(), AtomicU64::new(0));
         let pseudonyms = Pseudonyms::new(key);
-        Ok(Self { shared: Arc::new(Shared { path, start, connections, pseudonyms, queue }) })
+        Ok(Self { shared: Arc::new(Shared { path, has_secrets, start, connections, pseudonyms, queue }) })
     }
 
     /// The path of the file; `None` of a sink.
@@ -178,6 +194,13 @@ impl ConnectionTrace {
         WireObserver::new(move |frame| connection.record_frame(&frame))
             .pseudonyms(open.file.shared.pseudonyms.clone())
             .redactor(open.redactor.clone())
+    }
+
+    /// A recorder of the machines of the connection, for `ClientConfig::recorder`; `None` if the file is to have no secrets.
+    pub fn recorder(&self) -> Option<MachineRecorder> {
+        let connection = self.clone();
+        let recorder = move |step| connection.record(TraceEvent::Machine(step));
+        self.0.file.shared.has_secrets.then(|| MachineRecorder::new(recorder))
     }
 
     /// Writes a line of the server's standard error without its secrets, once it has all pieces of it.
@@ -291,9 +314,9 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-fn header(program: &str) -> Vec<u8> {
+fn header(program: &str, has_secrets: bool) -> Vec<u8> {
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    TraceHeader::new(program, UnixTime::from_epoch(started), true).to_line()
+    TraceHeader::new(program, UnixTime::from_epoch(started), !has_secrets).to_line()
 }
 
 /// Creates the file, in the place of a trace that is there.

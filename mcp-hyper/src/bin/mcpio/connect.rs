@@ -193,9 +193,13 @@ pub(crate) fn options(url: &str, common: &CommonOptions) -> Result<mcp_hyper::Cl
 fn http_options(
     url: &str,
     common: &CommonOptions,
-    config: ClientConfig,
+    mut config: ClientConfig,
     handlers: ClientHandlers,
 ) -> Result<mcp_hyper::ClientOptions> {
+    let redactor = redactor(common)?.known_in(url);
+    let transport = if url.starts_with("ws") { "websocket" } else { "http" };
+    let traced = common.traced.as_ref().map(|file| file.connection(url, transport, redactor.clone()));
+    config.recorder = traced.as_ref().and_then(ConnectionTrace::recorder);
     let mut options = mcp_hyper::ClientOptions::from(config).handlers(handlers);
     for (name, value) in headers(common)? {
         options = options.header(&name, &value);
@@ -203,9 +207,6 @@ fn http_options(
     if let Some(file) = &common.cacert {
         options = options.tls(tls_config(file)?);
     }
-    let redactor = redactor(common)?.known_in(url);
-    let transport = if url.starts_with("ws") { "websocket" } else { "http" };
-    let traced = common.traced.as_ref().map(|file| file.connection(url, transport, redactor.clone()));
     let mut observers = observers(traced.as_ref(), &redactor, common);
     if !observers.is_empty() {
         options = options.on_wire(move |event| {
@@ -218,13 +219,14 @@ fn http_options(
 fn over_stdio(
     command: &[OsString],
     common: &CommonOptions,
-    setup: ClientSetup<'_>,
+    mut setup: ClientSetup<'_>,
     non_messages: NonMessageCounter,
 ) -> Result<PendingConnection> {
-    let mut options = ClientOptions::from(setup.config).handlers(setup.handlers);
     let redactor = redactor_of(command, common)?;
     let trace = |file: &TraceFile| file.connection(&server_name(command), "stdio", redactor.clone());
     let traced = common.traced.as_ref().map(trace);
+    setup.config.recorder = traced.as_ref().and_then(ConnectionTrace::recorder);
+    let mut options = ClientOptions::from(setup.config).handlers(setup.handlers);
     let mut observers = observers(traced.as_ref(), &redactor, common);
     options = options.on_wire(move |direction, bytes| {
         if direction == WireDirection::Received {

@@ -15,6 +15,7 @@ mod connect;
 mod demo;
 mod error;
 mod login;
+mod machines;
 mod many;
 mod options;
 mod replay;
@@ -51,7 +52,7 @@ fn main() -> ExitCode {
     let command = options.command.take().unwrap_or(Command::Demo { http: false });
     // What edits a configuration names the file alone.
     let is_edit = matches!(command, Command::Tap { edit: Some(_), .. });
-    let opened = if is_edit { Ok(()) } else { trace::open(&mut options.common) };
+    let opened = if is_edit { Ok(()) } else { trace::open(&mut options.common, &mut messages) };
     // If the reactor cannot start here, a helper thread would panic later.
     let started = opened.and_then(|()| mcp_smol::start_reactor().map_err(CommandError::server));
     let ended = started.and_then(|()| smol::block_on(run(command, &options.common, &mut output)));
@@ -103,6 +104,9 @@ async fn run(command: Command, common: &CommonOptions, screen: &mut Screen) -> R
         Command::Connect { login, server } => bridge::connect(&server, &login, common).await,
         Command::Trace { file, follow: true, .. } => error::until_signal(tap::follow(&file, screen)).await,
         Command::Trace { file, format, .. } => trace::show(&file, &format, screen),
+        Command::Tap { .. } if common.trace_raw => {
+            Err(CommandError::usage("--trace-raw is for a client: `tap` runs no machine"))
+        }
         Command::Tap { edit: Some(edit), .. } => tap::edit(&edit, common, screen),
         Command::Tap { server, login, .. } => tap::run(&server, &login, common, screen).await,
         Command::Completions { shell } => Ok(screen.line(Text::block(&Options::completions(shell)))?),

@@ -89,6 +89,10 @@ pub(crate) struct CommonOptions {
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) trace_file: Option<PathBuf>,
 
+    /// Write each step of the client's machine into that file as well, WITH ALL SECRETS: mcpio replay FILE runs it again
+    #[arg(long, global = true, requires = "trace_file")]
+    pub(crate) trace_raw: bool,
+
     /// The file that --trace-file names, once it is open
     #[arg(skip)]
     pub(crate) traced: Option<TraceFile>,

@@ -23,7 +23,7 @@ use crate::many::approve;
 use crate::options::CommonOptions;
 use crate::show::{self, Table};
 use crate::terminal::{BAD, GOOD, QUIET, Screen, Text, styled};
-use crate::{demo, tap, trace};
+use crate::{demo, machines, tap, trace};
 
 pub(crate) const MOCK: &str = "\
 Be the server that a trace file recorded: on standard input and output, or over HTTP
@@ -78,7 +78,10 @@ requests go to the recorded one, as `mcpio mock` plays it: a test of this client
     mcpio replay session.trace --calls get-sum --ignore /result/structuredContent/time https://example.com/mcp
 
 What may differ: the order of members and of named items, _meta, cursors, ids that are made up, times, and what the trace \
-hides. Exit code 1 says that an answer differs.";
+hides. Exit code 1 says that an answer differs.
+
+Without a server, the machines of a trace with secrets (--trace-raw) run again, bit for bit, with the version and features of \
+this program that wrote it; the first difference is shown from both sides.";
 
 /// Options of `mcpio replay`.
 #[derive(Debug, Args)]
@@ -113,6 +116,12 @@ fn pointer(text: &str) -> Result<String, String> {
 
 /// Makes recorded requests again: `mcpio replay`.
 pub(crate) async fn replay(options: &ReplayOptions, common: &CommonOptions, screen: &mut Screen) -> Result {
+    if options.command.is_empty() {
+        let trace = trace::read(&options.file)?;
+        if !trace.header.redacted {
+            return machines::run(&trace, screen);
+        }
+    }
     let recording = recording(&options.file, options.server.as_deref())?;
     let replay = options.ignore.iter().fold(recording.replay(), |replay, pointer| replay.ignore(pointer));
     let mut replay = options.calls.iter().fold(replay, Replay::call);

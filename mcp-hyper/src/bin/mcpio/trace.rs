@@ -21,12 +21,17 @@ use crate::trace_page;
 /// How many findings of a kind are shown.
 const MOST_ALIKE: usize = 5;
 
-/// Opens the file of `--trace-file`.
-pub(crate) fn open(common: &mut CommonOptions) -> Result {
+/// Opens the file of `--trace-file`, with a warning if it is to have secrets.
+pub(crate) fn open(common: &mut CommonOptions, messages: &mut Screen) -> Result {
     if let Some(path) = &common.trace_file {
         let failed = CommandError::server_of(format!("--trace-file {}", path.display()));
         let program = concat!("mcpio ", env!("CARGO_PKG_VERSION"));
-        common.traced = Some(TraceFile::create(path, program).map_err(failed)?);
+        let create = if common.trace_raw { TraceFile::with_secrets } else { TraceFile::create };
+        common.traced = Some(create(path.clone(), program).map_err(failed)?);
+        if common.trace_raw {
+            let what = "will have credentials and other secrets in it: keep it to yourself";
+            messages.line(styled(BAD, format_args!("the trace {} {what}", path.display())))?;
+        }
     }
     Ok(())
 }

@@ -133,3 +133,24 @@ fn bundle_is_a_trace_without_secrets_and_values_of_variables() {
     assert_eq!(mcpio(&["trace", &output]).code, 0);
     assert_eq!(bundle(&[&file, &output, "--yes"]).code, 2, "a file that is there stays");
 }
+
+/// The machine of a trace with secrets does the same again; after a change of the trace it does not.
+#[test]
+fn raw_trace_runs_again_and_shows_the_first_difference() {
+    let folder = Folder::new("raw");
+    let (file, program) = (folder.file("raw.trace"), program());
+    let words = ["call", "add", "a=2", "b=3", "--trace-raw", "--trace-file", &file];
+    let called = mcpio(&[&words[..], &["--", program.to_str().unwrap(), "serve"]].concat());
+    assert_eq!(called.code, 0, "{}", called.err);
+    assert!(called.err.contains("secrets in it"), "{}", called.err);
+    let same = mcpio(&["replay", &file]);
+    assert!(same.out.starts_with("1 machine did the same again"), "{}{}", same.out, same.err);
+    assert_eq!(same.code, 0);
+    let written = fs::read_to_string(&file).unwrap();
+    let is_sent = |at: usize| written[..at].ends_with("\"transmit\":\"");
+    let (at, _) = written.rmatch_indices("{\\\"jsonrpc").find(|(at, _)| is_sent(*at)).unwrap();
+    fs::write(&file, [&written[..at], " ", &written[at..]].concat()).unwrap();
+    let other = mcpio(&["replay", &file]);
+    assert_eq!(other.code, 1);
+    assert!(other.out.contains("then: Transmit(") && other.out.contains("here: Transmit("), "{}", other.out);
+}
