@@ -134,7 +134,7 @@ fn lost() -> (u64, usize) {
 
 fn compare() {
     println!("{:12} {:>14} {:>14} {:>7} {:>22}", "", "cat, MB/s", "tap, MB/s", "ratio", "lost of last trace");
-    let rows: [(&str, fn(bool) -> Duration); 2] = [("to client", to_client), ("to server", to_server)];
+    let rows = [("to client", to_client as fn(bool) -> Duration), ("to server", to_server)];
     for (name, run) in rows {
         let mut times = [Vec::new(), Vec::new()];
         let mut missing = (0, 0);

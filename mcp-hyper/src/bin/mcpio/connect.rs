@@ -414,7 +414,7 @@ pub(crate) fn is_url(word: &OsStr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Options;
+    use crate::Options;
     use base64::Engine as _;
     use base64::prelude::BASE64_STANDARD;
     use clap::Parser as _;

@@ -1,76 +1,11 @@
-//! The options of the command line.
+//! The options that commands share.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use clap_complete::Shell;
+use clap::{Args, Subcommand, ValueEnum};
 use mcp_hyper::host::TraceFile;
-
-use crate::demo::{ListenOptions, ProtectionOptions};
-use crate::tap::{self, TapEdit};
-use crate::{bridge, replay};
-
-/// A client for MCP servers, and a server to try other clients on.
-///
-/// The command that starts the server comes after `--`; the URL of a server needs none:
-///
-///     mcpio tools -- npx -y @modelcontextprotocol/server-everything
-///     mcpio call get-sum a=2 b=3 -- npx -y @modelcontextprotocol/server-everything
-///     mcpio tools https://example.com/mcp
-///     mcpio login https://example.com/mcp
-///     mcpio connect https://example.com/mcp
-///
-/// Many servers, from configuration files as applications have them:
-///
-///     mcpio servers --config .mcp.json --config ~/.cursor/mcp.json
-///     mcpio call --config ~/.cursor/mcp.json SERVER TOOL key=value
-///     mcpio read SERVER demo://logo --output logo.png
-///     mcpio doctor
-///
-/// Without --config these are the files that known applications have for you and for the
-/// project in the current folder.
-///
-/// A file named by --config is a project's: its servers start nothing, connect nowhere and
-/// read no variable until you have approved them by mcpio approve. The files in which known
-/// applications keep your own configuration, and files named by --user-config, need no
-/// approval. Variables of a configuration come from the environment; inputs are asked for
-/// on the terminal.
-///
-/// Other users of the machine can read a command line. Give secrets by --header-file,
-/// --header-env, --env-file, or by --env with a name alone, which passes on your variable:
-///
-///     mcpio tools --header-file ~/.config/example-headers https://example.com/mcp
-///     mcpio tools --env SEARCH_API_KEY -- npx -y search-server
-///
-/// Exit codes: 0 success, 1 the tool reported a failure, doctor found something wrong or a
-/// skill is not what its server lists, 2 wrong usage, 3 the connection or the protocol failed,
-/// or none of the configured servers is connected, 130 ended by SIGINT (Ctrl-C), 143 by
-/// SIGTERM. At a signal the servers are shut down by the usual steps; a second signal kills
-/// them.
-///
-/// With --json a command that fails prints an object instead of its result; messages for
-/// the user still go to standard error:
-///
-///     {"error": {"kind": KIND, "message": TEXT, "code": NUMBER|null, "data": JSON|null}}
-///
-/// KIND is one of usage, refused (an error of the server, with its code and data), http
-/// (with the status as code), unauthorized, timeout, connection, invalid (the server broke
-/// the protocol), interrupted and failed. A tool that fails says so in its result. A list of
-/// many servers has the member `missing`: the servers that are not connected, or that hide
-/// changed definitions, with the reason.
-///
-/// No output of a server can control the terminal: control, bidirectional and
-/// zero-width characters are shown as escapes, in JSON as \u escapes.
-#[derive(Debug, Parser)]
-#[command(name = "mcpio", version, verbatim_doc_comment)]
-pub(crate) struct Options {
-    #[command(subcommand)]
-    pub(crate) command: Option<Command>,
-    #[command(flatten)]
-    pub(crate) common: CommonOptions,
-}
 
 /// Options of all subcommands.
 #[derive(Debug, Default, Args)]
@@ -173,161 +108,6 @@ pub(crate) enum EraOption {
     Legacy,
 }
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    /// Show the features of the protocol on a built-in server (the default)
-    Demo {
-        /// Connect over HTTP, instead of to a child process
-        #[arg(long)]
-        http: bool,
-    },
-    /// List the tools; with a name, describe one
-    Tools {
-        /// The tool to describe; of configuration files its name for a model, or a server, to list its tools
-        name: Option<String>,
-        /// Declare the tools of the configured servers in TypeScript, for a model that writes code
-        #[arg(long, conflicts_with_all = ["name", "command"])]
-        typescript: bool,
-        #[command(flatten)]
-        server: ServerOrConfig,
-    },
-    /// Call a tool
-    #[command(long_about = CALL)]
-    Call {
-        /// The tool; of configuration files SERVER TOOL, SERVER.TOOL, or the tool's name for a model
-        #[arg(value_name = "TOOL")]
-        name: String,
-        /// Its arguments; --KEY VALUE is the same
-        #[arg(value_name = "KEY=VALUE")]
-        arguments: Vec<String>,
-        /// Save the images, sounds and files of the result: the first in this file, further ones beside it with a
-        /// number, unless there is such a file
-        #[arg(long, value_name = "FILE")]
-        output: Option<PathBuf>,
-        #[command(flatten)]
-        server: ServerOrConfig,
-    },
-    /// Start the servers of configuration files, and show which of them work
-    Servers {
-        /// Keep them running, read changed files again, and show what changes: on a terminal a table with keys, elsewhere a
-        /// line for each change. Keys are lines on standard input there, whose end does not end it: show SERVER (with its
-        /// standard error), connect, login, approve (which asks for a word that it prints), enable, disable, reload,
-        /// table, help and quit. Ctrl-C ends it too
-        #[arg(long)]
-        watch: bool,
-        #[command(flatten)]
-        config: ConfigOptions,
-    },
-    /// Search the tools of all servers
-    Search {
-        /// Words of names and descriptions
-        #[arg(required = true, value_name = "WORD")]
-        words: Vec<String>,
-        /// How many tools to show
-        #[arg(long, value_name = "COUNT", default_value_t = 8)]
-        limit: usize,
-        #[command(flatten)]
-        config: ConfigOptions,
-    },
-    /// Find out what is wrong with each server, and what to do next
-    Doctor {
-        #[command(flatten)]
-        config: ConfigOptions,
-    },
-    /// Show what the servers of a project's file would start and read, and approve them
-    Approve {
-        #[command(flatten)]
-        approve: ApproveOptions,
-    },
-    /// Print the servers of the known applications' files of yours as one configuration. All texts stay as they are:
-    /// references to variables are not resolved, and secrets that a file has in plain text are printed
-    Import {
-        /// Include servers that are switched off
-        #[arg(long)]
-        disabled: bool,
-    },
-    #[command(flatten)]
-    OfServer(ServerCommand),
-    /// Log in to a server at a URL; other commands then send the token
-    Login {
-        /// The server's URL, or its name in the configuration: the login has the settings of its entry
-        #[arg(value_name = "URL|SERVER")]
-        server: String,
-        #[command(flatten)]
-        login: LoginOptions,
-        #[command(flatten)]
-        config: ConfigOptions,
-    },
-    /// Revoke the tokens of a server, and delete them
-    Logout {
-        /// The server's URL
-        #[arg(value_name = "URL")]
-        url: String,
-    },
-    /// Show the stored token of a server
-    Whoami {
-        /// The server's URL
-        #[arg(value_name = "URL")]
-        url: String,
-    },
-    /// Be the server at a URL, or that of a command, on standard input and output
-    #[command(long_about = bridge::CONNECT)]
-    Connect {
-        #[command(flatten)]
-        login: LoginOptions,
-        /// The server's URL, or the command that starts it
-        #[arg(last = true, required = true, value_name = "URL|COMMAND")]
-        server: Vec<OsString>,
-    },
-    /// Run the demo server for other clients: on standard input and output, or over HTTP
-    Serve {
-        /// Offer the skills in this folder: each folder in it that has a SKILL.md. It is read at each request
-        #[arg(long, value_name = "FOLDER")]
-        skills: Option<PathBuf>,
-        #[command(flatten)]
-        listen: ListenOptions,
-        #[command(flatten)]
-        demands: ProtectionOptions,
-    },
-    /// Stand between a client and a server, and write what passes into the file of --trace-file
-    #[command(long_about = tap::TAP, subcommand_negates_reqs = true)]
-    Tap {
-        #[command(subcommand)]
-        edit: Option<TapEdit>,
-        #[command(flatten)]
-        login: LoginOptions,
-        /// The command that starts the server, or its URL, which needs no dashes
-        #[arg(last = true, required = true, value_name = "COMMAND|URL")]
-        server: Vec<OsString>,
-    },
-    /// Show the requests of a trace file, how they ended, and which requirements of the protocol were broken
-    #[command(long_about = TRACE)]
-    Trace {
-        /// The file
-        file: PathBuf,
-        /// Show each record as it is written, until Ctrl-C; with --json the lines of the file
-        #[arg(long, conflicts_with = "TraceFormat")]
-        follow: bool,
-        #[command(flatten)]
-        format: TraceFormat,
-    },
-    /// Be the server that a trace file recorded: on standard input and output, or over HTTP
-    #[command(long_about = replay::MOCK)]
-    Mock(replay::MockOptions),
-    /// Make the requests of a trace file again, and compare the answers
-    #[command(long_about = replay::REPLAY)]
-    Replay(replay::ReplayOptions),
-    /// Write one file for a bug report: a trace without secrets, and the versions and names of variables here
-    #[command(long_about = replay::BUNDLE)]
-    Bundle(replay::BundleOptions),
-    /// Print the completions for a shell, to be sourced by it
-    Completions {
-        /// The shell
-        #[arg(value_enum)]
-        shell: Shell,
-    },
-}
-
 /// How `mcpio trace` shows a trace; without any of these in words, or as JSON.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
@@ -345,19 +125,6 @@ pub(crate) struct TraceFormat {
     /// Print the requests as spans of OpenTelemetry, in the JSON of OTLP
     #[arg(long)]
     pub(crate) otlp: bool,
-}
-
-impl Command {
-    /// Whether one of its words may be the URL of a server, as it names no server and no file.
-    pub(crate) fn takes_url(&self) -> bool {
-        let server = match self {
-            Self::Tools { server, .. } | Self::Call { server, .. } => server,
-            Self::OfServer(command) => command.server(),
-            Self::Replay(replay) => return replay.command.is_empty(),
-            _ => return false,
-        };
-        server.is_configured() && !server.config.is_used()
-    }
 }
 
 /// A command for one server. Its words begin with the name of the server if that is one of configuration files.
@@ -480,27 +247,6 @@ pub(crate) struct LoginOptions {
     pub(crate) scope: Option<String>,
 }
 
-const TRACE: &str = "\
-Show the requests of a trace file, how they ended, and which requirements of the protocol were broken
-
-Any command writes one by --trace-file FILE, `mcpio tap` for other clients. Exit code 1 says that a requirement was broken, \
-except with --html, --har and --otlp.";
-
-const CALL: &str = "\
-Call a tool
-
-Arguments are KEY=VALUE, where the tool's input schema says whether a value is text, a number, a boolean or a list \
-(separated by commas, or by repeating the key), KEY:=JSON for anything else, or one JSON object for all of them. \
-KEY=@FILE and KEY:=@FILE take the value from a file, @FILE all arguments, and - all of them from standard input; \
-KEY=@@TEXT is the text @TEXT:
-
-    mcpio call get-sum a=2 b=3 -- npx -y @modelcontextprotocol/server-everything
-    mcpio call search query='green tea' filter:='{\"new\":true}' -- SERVER
-    mcpio call search '{\"query\":\"green tea\"}' -- SERVER
-    mcpio call summarize text=@notes.txt -- SERVER
-    mcpio call --config .mcp.json files read_file path=notes.txt
-    generate | mcpio call search - -- SERVER";
-
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     seconds.ok_or_else(|| "write a number of seconds, such as 0.5 or 90".to_owned())
@@ -601,40 +347,6 @@ pub(crate) struct ApproveOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
-
-    fn parse(line: &[&str]) -> Options {
-        Options::try_parse_from(line).unwrap()
-    }
-
-    #[test]
-    fn option_definition_is_consistent() {
-        Options::command().debug_assert();
-    }
-
-    #[test]
-    fn options_after_the_dashes_belong_to_the_server() {
-        let options =
-            parse(&["mcpio", "call", "add", "a=1", "--json", "--", "npx", "-y", "--json", "server"]);
-        let Some(Command::Call { name, arguments, server, .. }) = options.command else {
-            panic!("not a call")
-        };
-        assert_eq!((name.as_str(), arguments.as_slice()), ("add", ["a=1".to_owned()].as_slice()));
-        assert_eq!(server.command, ["npx", "-y", "--json", "server"]);
-        assert!(options.common.json);
-    }
-
-    #[test]
-    fn token_options_need_an_issuer_and_http() {
-        let serve = |more: &[&str]| Options::try_parse_from([&["mcpio", "serve"], more].concat());
-        let http = ["--http", "127.0.0.1:0"];
-        let issuer = ["--issuer", "https://login.example"];
-        assert!(serve(&[&http[..], &issuer, &["--tool-scope", "add=sums", "--dpop"]].concat()).is_ok());
-        assert!(serve(&issuer).is_err());
-        for other in [["--scope", "a"], ["--resource", "https://a"], ["--audience", "a"]] {
-            assert!(serve(&[http, other].concat()).is_err());
-        }
-    }
 
     #[test]
     fn seconds_may_be_fractions_and_nothing_else() {
