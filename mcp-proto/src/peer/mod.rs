@@ -8,11 +8,11 @@
 macro_rules! record {
     ($self:ident, $command:expr) => {
         #[cfg(feature = "trace-file")]
-        $self.record(|| crate::peer::recorded::command_step(Some($command), ""));
+        $self.record(|| crate::trace_file::MachineStep::command(Some($command), ""));
     };
     ($self:ident, $command:expr, $what:expr) => {
         #[cfg(feature = "trace-file")]
-        $self.record(|| crate::peer::recorded::command_step($command, $what));
+        $self.record(|| crate::trace_file::MachineStep::command($command, $what));
     };
 }
 

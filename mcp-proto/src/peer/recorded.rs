@@ -14,7 +14,6 @@ use crate::schema::{
     CustomParams, CustomResult, MethodInfo, NotificationInfo, Params as _, ResultFields as _, ResultType,
     Revision,
 };
-use crate::trace_file::{MachineStep, json};
 
 /// A value that is written in one way for each revision.
 #[derive(Clone, Serialize, Deserialize)]
@@ -198,14 +197,6 @@ fn notification(place: usize) -> Option<&'static NotificationInfo> {
 /// The place of a notification in the table, unless its type is defined elsewhere.
 pub(crate) fn notification_place(info: &NotificationInfo) -> Option<usize> {
     NotificationInfo::all().position(|it| it == info)
-}
-
-/// The step of a command, or of one that no record can have.
-pub(crate) fn command_step(command: Option<impl Serialize>, what: &str) -> MachineStep {
-    match command {
-        Some(command) => MachineStep::Command(json(&command)),
-        None => MachineStep::Unrecorded { what: what.to_owned() },
-    }
 }
 
 #[cfg(feature = "client")]

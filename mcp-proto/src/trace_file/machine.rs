@@ -94,6 +94,15 @@ pub enum MachineStep {
 }
 
 impl MachineStep {
+    /// A command, or one that no record can have.
+    #[cfg(any(feature = "client", feature = "server"))]
+    pub(crate) fn command(command: Option<impl Serialize>, what: &str) -> Self {
+        match command {
+            Some(command) => Self::Command(json(&command)),
+            None => Self::Unrecorded { what: what.to_owned() },
+        }
+    }
+
     /// A piece that is held back.
     #[cfg(any(feature = "client", feature = "server"))]
     pub(crate) fn held(piece: Option<&impl core::fmt::Debug>) -> Self {
