@@ -60,7 +60,7 @@ pub struct HttpExchange<H: HandlerMode = SendHandlers> {
     /// The layers through which messages pass, and what is left of a body that passed with its head.
     layers: Option<Box<ExchangeLayers<H>>>,
     /// Headers for the answer, beside its own.
-    answer_headers: ResponseHeaders,
+    answer_headers: Option<Box<ResponseHeaders>>,
 }
 
 enum Stage<H: HandlerMode> {
@@ -98,7 +98,7 @@ impl<H: HandlerMode> HttpExchange<H> {
         let attachments = Attachments::new();
         let caller = Caller { owner: head.owner(principal.as_ref()), access, attachments };
         let layers = ExchangeLayers::new(service, router.layers());
-        let answer_headers = service.setup.answer_headers(head);
+        let answer_headers = service.setup.answer_headers(head).map(Box::new);
         let (service, stage) = (service.clone(), Stage::Over);
         let mut exchange =
             Self { service, router, caller, principal, stage, waker: None, layers, answer_headers };
@@ -140,7 +140,7 @@ impl<H: HandlerMode> HttpExchange<H> {
     ) -> Self {
         let (service, caller) = (service.clone(), Caller::default());
         let stage = Stage::Answer(answer);
-        let answer_headers = service.setup.answer_headers(head);
+        let answer_headers = service.setup.answer_headers(head).map(Box::new);
         Self { service, router, caller, principal: None, stage, waker: None, layers: None, answer_headers }
     }
 
@@ -207,18 +207,10 @@ impl<H: HandlerMode> HttpExchange<H> {
         if self.layers.is_some() {
             head = self.pass_answer(head);
         }
-        if !self.answer_headers.is_empty() {
-            self.add_headers(&mut head);
+        if let Some(added) = self.answer_headers.take() {
+            add_headers(&mut head, *added);
         }
         Poll::Ready(head)
-    }
-
-    /// Adds the headers that the answer has beside its own; a public document allows every origin already.
-    fn add_headers(&mut self, head: &mut ResponseHead) {
-        let added = mem::take(&mut self.answer_headers).into_owned();
-        let is_new = |name: &str| name == "vary" || head.headers.iter().all(|(known, _)| *known != name);
-        let added: Vec<_> = added.into_iter().filter(|(name, _)| is_new(name)).collect();
-        head.headers.to_mut().extend(added);
     }
 
     fn poll_own_head(&mut self, cx: &mut Context<'_>) -> Poll<ResponseHead> {
@@ -441,6 +433,13 @@ impl<H: HandlerMode> HttpExchange<H> {
         self.waker = Some(cx.waker().clone());
         Poll::Pending
     }
+}
+
+/// Adds headers to an answer; a public document allows every origin already.
+fn add_headers(head: &mut ResponseHead, added: ResponseHeaders) {
+    let is_new = |name: &str| name == "vary" || head.headers.iter().all(|(known, _)| *known != name);
+    let added: Vec<_> = added.into_owned().into_iter().filter(|(name, _)| is_new(name)).collect();
+    head.headers.to_mut().extend(added);
 }
 
 impl<H: HandlerMode> fmt::Debug for HttpExchange<H> {

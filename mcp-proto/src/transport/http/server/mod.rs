@@ -288,8 +288,8 @@ impl Setup {
     /// Returns the headers that the answer to a request has beside its own, whatever it is: those of
     /// [`HttpServerConfig::cors`].
     #[must_use]
-    pub fn answer_headers(&self, head: &RequestHead<'_>) -> ResponseHeaders {
-        self.config().cors.as_ref().map_or(ResponseHeaders::Borrowed(&[]), |cors| cors.answer_headers(head))
+    pub fn answer_headers(&self, head: &RequestHead<'_>) -> Option<ResponseHeaders> {
+        Some(self.config().cors.as_ref()?.answer_headers(head))
     }
 
     /// Returns whether a request is a browser's question whether a page may send one, from an origin of
