@@ -104,7 +104,6 @@ impl MachineStep {
     }
 
     /// A piece that is held back.
-    #[cfg(any(feature = "client", feature = "server"))]
     pub(crate) fn held(piece: Option<&impl core::fmt::Debug>) -> Self {
         Self::Held(piece.map(|piece| format!("{piece:?}")))
     }

@@ -74,7 +74,6 @@ use serde_json::Value;
 pub use self::difference::Difference;
 #[cfg(all(feature = "std", feature = "client"))]
 pub(crate) use self::difference::{Comparison, is_hidden};
-#[cfg(any(feature = "client", feature = "server"))]
 pub(crate) use self::machine::json;
 pub use self::machine::{MachineOrigin, MachineRecord, MachineRecorder, MachineStep};
 #[cfg(all(feature = "std", any(feature = "client", feature = "server")))]

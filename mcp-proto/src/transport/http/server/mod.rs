@@ -67,7 +67,7 @@ pub use origin::{Hosts, Origins, ProxyAddressError, TrustedProxies, TrustedProxy
 pub use request_head::{RequestHead, SessionId};
 pub use request_intake::RequestIntake;
 #[cfg(feature = "std")]
-pub(crate) use request_intake::{check_upgrade, endpoint_kind};
+pub(crate) use request_intake::check_upgrade;
 #[cfg(feature = "std")]
 pub(crate) use response::AnswerBody;
 pub use response::{BodyKind, Chunk, HttpResponse, ResponseHead, ResponseHeaders};
@@ -294,11 +294,11 @@ impl Setup {
 
     /// Returns whether a request is a browser's question whether a page may send one, from an origin of
     /// [`HttpServerConfig::cors`]. It bears no token.
-    #[cfg(feature = "std")]
+    #[cfg(feature = "auth")]
     pub(crate) fn is_preflight(&self, head: &RequestHead<'_>) -> bool {
         let path = head.path.split('?').next().unwrap_or_default();
         self.config().cors.as_ref().is_some_and(|cors| cors.is_preflight(head))
-            && endpoint_kind(self, path).is_some()
+            && request_intake::endpoint_kind(self, path).is_some()
     }
 
     /// Returns the extension that defines a method, and the parameter of the method that `Mcp-Name` mirrors.

@@ -290,7 +290,7 @@ fn too_long_message(limit: usize) -> String {
 
 /// The endpoint at a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EndpointKind {
+pub(super) enum EndpointKind {
     Endpoint,
     /// Where clients of 2024-11-05 open their event stream.
     Events,
@@ -344,7 +344,7 @@ fn check_address<'a>(
     }
 }
 
-pub(crate) fn endpoint_kind(setup: &Setup, path: &str) -> Option<EndpointKind> {
+pub(super) fn endpoint_kind(setup: &Setup, path: &str) -> Option<EndpointKind> {
     let config = setup.config();
     let legacy = config.legacy_sse.as_ref().filter(|_| setup.eras() != Eras::ModernOnly && !config.stateless);
     let endpoint = config.path.as_deref() == Some(path);
