@@ -622,6 +622,8 @@ fn tap_of_a_url_logs_in_by_itself() {
     assert_eq!(smol::block_on(agree(&page)).status, 200);
     let shown = client.join().unwrap();
     assert!(shown.status.success(), "{shown:?}");
+    // At its end everything is written.
+    drop(tap);
     let written = fs::read_to_string(&trace.0).unwrap();
     assert!(written.contains("\"status\":401") && written.contains("\"status\":200"), "{written}");
     let tokens = written.split("\"authorization\",\"").skip(1);
