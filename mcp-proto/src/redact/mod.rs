@@ -66,9 +66,11 @@ pub use self::names::{is_secret_header, url_without_secrets};
 use self::pseudonyms::Pseudonyms;
 #[cfg(feature = "std")]
 pub use self::pseudonyms::Pseudonyms;
+#[cfg(all(feature = "trace-file", feature = "std", feature = "client"))]
+pub(crate) use self::pseudonyms::stand_in_length;
 
 /// What stands in the place of a secret.
-pub(crate) const MARK: &str = "[redacted]";
+const MARK: &str = "[redacted]";
 
 /// The beginning of the names of headers that repeat arguments of tools.
 const PARAM_PREFIX: &str = "mcp-param-";

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::prelude::*;
 
 use super::shapes::{is_opaque, run};
-use super::{Hidden, StandIn};
+use super::{Hidden, MARK, StandIn};
 
 /// Most identifiers that are recognised in texts.
-const MAX_SEEN: usize = 16 * 1024;
+const MAX_KNOWN: usize = 16 * 1024;
 
 /// Gives sessions, tasks, cursors, states of requests and ids of events pseudonyms: `[id:4f1c25d0a3b1e8f2]`.
 ///
@@ -32,22 +32,22 @@ const MAX_SEEN: usize = 16 * 1024;
 #[derive(Clone)]
 pub struct Pseudonyms {
     key: [u64; 2],
-    seen: Arc<Mutex<Seen>>,
+    known: Arc<Mutex<KnownNumbers>>,
 }
 
 /// The numbers of the identifiers that were in their own places.
 #[derive(Default)]
-struct Seen {
+struct KnownNumbers {
     numbers: BTreeSet<u64>,
     in_order: VecDeque<u64>,
 }
 
-impl Seen {
+impl KnownNumbers {
     fn insert(&mut self, number: u64) {
         if self.numbers.insert(number) {
             self.in_order.push_back(number);
         }
-        if self.in_order.len() > MAX_SEEN
+        if self.in_order.len() > MAX_KNOWN
             && let Some(oldest) = self.in_order.pop_front()
         {
             self.numbers.remove(&oldest);
@@ -62,7 +62,7 @@ impl Pseudonyms {
         // The halves of the key.
         let [low, high] =
             [key & u128::from(u64::MAX), key >> 64].map(|half| u64::try_from(half).unwrap_or_default());
-        Self { key: [low, high], seen: Arc::default() }
+        Self { key: [low, high], known: Arc::default() }
     }
 
     /// The number of an identifier, which is recognised from now on; `None` if it is a pseudonym.
@@ -70,9 +70,9 @@ impl Pseudonyms {
         if is_pseudonym(identifier) {
             return None;
         }
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         for run in opaque_runs(identifier) {
-            seen.insert(self.hash(identifier.get(run).unwrap_or_default()));
+            known.insert(self.hash(identifier.get(run).unwrap_or_default()));
         }
         Some(self.hash(identifier))
     }
@@ -81,7 +81,7 @@ impl Pseudonyms {
     pub(super) fn find(&self, text: &[u8], found: &mut Vec<Hidden>) {
         for range in opaque_runs(text) {
             let number = self.hash(text.get(range.clone()).unwrap_or_default());
-            if self.seen.lock().unwrap_or_else(PoisonError::into_inner).numbers.contains(&number) {
+            if self.known.lock().unwrap_or_else(PoisonError::into_inner).numbers.contains(&number) {
                 found.push(Hidden { range, stand_in: StandIn::Pseudonym(number) });
             }
         }
@@ -112,9 +112,17 @@ fn opaque_runs(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
 
 /// Whether a text is a pseudonym, or the mark of a secret, from an earlier redaction.
 fn is_pseudonym(text: &[u8]) -> bool {
-    let number = text.strip_prefix(b"[id:").and_then(|text| text.strip_suffix(b"]"));
-    let is_number = |number: &[u8]| number.len() == 16 && number.iter().all(u8::is_ascii_hexdigit);
-    number.is_some_and(is_number) || text == super::MARK.as_bytes()
+    stand_in_length(text) == Some(text.len())
 }
 
-debug_fields! { Pseudonyms(self) { seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).numbers.len() } }
+/// The length of the pseudonym, or of the mark of a secret, that a text begins with.
+pub(crate) fn stand_in_length(text: &[u8]) -> Option<usize> {
+    const PSEUDONYM: &[u8] = b"[id:0123456789abcdef]";
+    if text.starts_with(MARK.as_bytes()) {
+        return Some(MARK.len());
+    }
+    let (number, end) = text.get(..PSEUDONYM.len())?.strip_prefix(b"[id:")?.split_at_checked(16)?;
+    (end == b"]" && number.iter().all(u8::is_ascii_hexdigit)).then_some(PSEUDONYM.len())
+}
+
+debug_fields! { Pseudonyms(self) { known = self.known.lock().unwrap_or_else(PoisonError::into_inner).numbers.len() } }

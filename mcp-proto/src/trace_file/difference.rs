@@ -6,7 +6,7 @@ use core::fmt;
 use serde_json::{Map, Value};
 
 use crate::prelude::*;
-use crate::redact::MARK;
+use crate::redact::stand_in_length;
 use crate::rpc::Raw;
 
 /// A place at which an answer says something else than the recorded one.
@@ -245,25 +245,18 @@ fn has_mark(text: &str) -> bool {
     around_marks(text).len() > 1
 }
 
-/// The parts of a text around marks of hidden values, and pseudonyms such as `[id:4f1c25d0a3b1e8f2]`.
+/// The parts of a text around marks of hidden values, and pseudonyms.
 fn around_marks(text: &str) -> Vec<&str> {
-    let mut parts = Vec::new();
-    for mut rest in text.split(MARK) {
-        let mut from = 0;
-        while let Some(at) = rest.get(from..).and_then(|rest| rest.find("[id:")) {
-            let start = from.saturating_add(at);
-            let (before, mark) = rest.split_at(start);
-            let name = mark.strip_prefix("[id:").and_then(|mark| mark.split_once(']'));
-            match name.filter(|(name, _)| !name.is_empty() && name.bytes().all(|it| it.is_ascii_hexdigit())) {
-                Some((_, after)) => {
-                    parts.push(before);
-                    (rest, from) = (after, 0);
-                }
-                None => from = start.saturating_add(1),
-            }
+    let (mut parts, mut start, mut from) = (Vec::new(), 0, 0);
+    while let Some(at) = text.get(from..).and_then(|rest| rest.find('[')) {
+        let place = at.saturating_add(from);
+        from = place.saturating_add(1);
+        if let Some(length) = text.as_bytes().get(place..).and_then(stand_in_length) {
+            parts.push(text.get(start..place).unwrap_or_default());
+            (start, from) = (place.saturating_add(length), place.saturating_add(length));
         }
-        parts.push(rest);
     }
+    parts.push(text.get(start..).unwrap_or_default());
     parts
 }
 
@@ -285,7 +278,7 @@ mod tests {
                 json!({ "id": "a1b2c3d4e5", "nextCursor": "x" }),
                 json!({ "id": "99b2c3d4e5", "nextCursor": "y" }),
             ),
-            (json!("key [redacted], [id:00ff]."), json!("key 123, abc.")),
+            (json!("key [redacted], [id:4f1c25d0a3b1e8f2]."), json!("key 123, abc.")),
             (json!({ "text": "{\"a\": [1, 2]}" }), json!({ "text": "{\"a\":[1,2]}" })),
             (
                 json!([{ "name": "a", "x": 1 }, { "name": "b" }]),
@@ -336,7 +329,13 @@ mod tests {
         for hidden in [json!("a [redacted]"), json!([{ "[redacted]": 1 }]), pseudonym] {
             assert!(is_hidden(&hidden), "{hidden}");
         }
-        for shown in [json!("[id:]"), json!("[id:x] redacted"), json!(null), json!("[id:00ff")] {
+        for shown in [
+            json!("[id:]"),
+            json!("[id:x] redacted"),
+            json!(null),
+            json!("[id:00ff]"),
+            json!("[id:4f1c25d0a3b1e8f2"),
+        ] {
             assert!(!is_hidden(&shown), "{shown}");
         }
     }
