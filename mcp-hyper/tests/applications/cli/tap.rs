@@ -280,9 +280,9 @@ fn full_disk_ends_the_trace_and_nothing_else() {
 }
 
 /// A folder that is the home of a user.
-struct Home(PathBuf);
+struct HomeFolder(PathBuf);
 
-impl Home {
+impl HomeFolder {
     fn new(name: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("mcp-home-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
@@ -297,7 +297,7 @@ impl Home {
     }
 }
 
-impl Drop for Home {
+impl Drop for HomeFolder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -305,7 +305,7 @@ impl Drop for Home {
 
 #[test]
 fn installed_tap_traces_the_server_and_its_removal_restores_each_byte() {
-    let home = Home::new("install");
+    let home = HomeFolder::new("install");
     let file = home.0.join(".cursor/mcp.json");
     let server = program().display().to_string();
     let before = format!(
@@ -348,7 +348,7 @@ fn installed_tap_traces_the_server_and_its_removal_restores_each_byte() {
 
 #[test]
 fn tap_is_installed_nowhere_if_the_place_is_not_clear() {
-    let home = Home::new("unclear");
+    let home = HomeFolder::new("unclear");
     let one = r#"{"mcpServers":{"demo":{"command":"x"},"web":{"url":"https://a.example"}}}"#;
     fs::write(home.0.join(".cursor/mcp.json"), one).unwrap();
     fs::create_dir_all(home.0.join("work/.cursor")).unwrap();
@@ -434,7 +434,7 @@ fn followed_trace_is_shown_as_it_is_written_and_in_the_files_after_it() {
 
 #[test]
 fn standard_error_of_configured_servers_is_in_the_trace_without_secrets() {
-    let home = Home::new("errors");
+    let home = HomeFolder::new("errors");
     let trace = TraceOf::new("errors");
     let script = format!("echo \"problem $API_KEY\" >&2; exec {} serve", program().display());
     let config = json!({ "mcpServers": { "demo": { "command": "sh", "args": ["-c", script], "env": { "API_KEY": "hidden-4711" } } } });
@@ -610,7 +610,7 @@ fn event_streams_pass_piece_by_piece_and_end_with_the_client() {
 fn tap_of_a_url_logs_in_by_itself() {
     use crate::common::auth_testbed::{AuthTestbed, agree};
 
-    let (home, trace) = (Home::new("login"), TraceOf::new("login"));
+    let (home, trace) = (HomeFolder::new("login"), TraceOf::new("login"));
     let town = smol::block_on(AuthTestbed::new());
     let tokens = home.0.join("tokens").display().to_string();
     let words = ["--no-browser", "--private-networks", "--tokens", &tokens, &town.url()];

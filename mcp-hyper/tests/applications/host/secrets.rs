@@ -130,9 +130,9 @@ fn revealing(trace: &[u8], secret: &str) -> Vec<String> {
 
 /// Keeps all that a trace writes.
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Vec<u8>>>);
+struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Kept {
+impl Write for SharedBuffer {
     fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().extend_from_slice(lines);
         Ok(lines.len())
@@ -236,7 +236,7 @@ fn bodies(spelling: &str) -> Vec<(&'static str, String)> {
 fn known_secrets_are_in_no_trace_in_any_channel_and_spelling() {
     let folder = Folder::new();
     for secret in ["hunter2-0123", "tr\"ücky /+sec\\ret"] {
-        let kept = Kept::default();
+        let kept = SharedBuffer::default();
         let all = TraceFile::to_sink(kept.clone(), "test").unwrap();
         let path = folder.path().join("a.trace");
         let rotated = TraceFile::with_max_bytes(&path, "test", 2_000_000).unwrap();
@@ -297,7 +297,7 @@ fn each_spelling_of_a_secret_would_be_found() {
 fn session_has_one_pseudonym_in_a_trace() {
     let session = "1868a90c-5e3f-4d21-9b1f-a1b2c3d4e5f6";
     let pseudonyms = [(), ()].map(|()| {
-        let kept = Kept::default();
+        let kept = SharedBuffer::default();
         let trace = TraceFile::to_sink(kept.clone(), "test").unwrap();
         let connection = trace.connection("web", "http", Redactor::new());
         let mut observer = connection.observer();
