@@ -146,7 +146,7 @@
 //! | `schemars` | no | `Router::tool`: schemas of tools from the types of their arguments and results; the adapters enable it by default |
 //! | `schema-validate` | no | `validate`: arguments and results of tools checked against their JSON Schemas |
 //! | `tracing` | no | `front::trace`: a span for each request, for the subscribers of the crate `tracing` |
-//! | `trace-file` | no | `trace_file`: files of what went over the wire, and what they say about each request; recorders of machines, and `transport::replay`, which runs these again |
+//! | `trace-file` | no | `trace_file`: files of what went over the wire, and what they say about each request; recorders of machines, and `transport::replay_machines`, which runs these again |
 //! | `testing` | no | `testing`: a router and a client, or two machines, on a simulated clock and network |
 //! | `fuzzing` | no | the bodies of the fuzz targets |
 //!

@@ -209,7 +209,7 @@
 //! The same version with the same features is needed. **Such a trace has all secrets**, and a warning says so. Machines of
 //! clients have records on every transport, those of servers on streams and channels, not in HTTP exchanges. In a program,
 //! `TraceFile::with_secrets` writes one, `ClientConfig::recorder` and
-//! `ServerConfig::recorder` take any sink, and `mcp_proto::transport::replay` runs it. A program that panicked leaves the step at
+//! `ServerConfig::recorder` take any sink, and `mcp_proto::transport::replay_machines` runs it. A program that panicked leaves the step at
 //! which it did as the last one.
 //!
 //! # Reading a trace

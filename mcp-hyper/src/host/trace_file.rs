@@ -69,7 +69,7 @@ impl TraceFile {
 
     /// Creates a trace file of 1 GiB at most with **all secrets**: beside the messages, which are without secrets here too,
     /// it has each step of the machines that the program runs, with credentials, texts of the user and random values.
-    /// [`replay`](mcp_proto::transport::replay) runs them again, bit for bit, if it has not begun anew.
+    /// [`replay_machines`](mcp_proto::transport::replay_machines) runs them again, bit for bit, if it has not begun anew.
     ///
     /// # Errors
     /// If the file cannot be created, or there is one that is no trace.

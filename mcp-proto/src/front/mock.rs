@@ -20,7 +20,7 @@ use crate::schema::{
     ServerCapability, ToolListChanged, tasks,
 };
 use crate::trace_file::{
-    Answers, CallKey, InputRequest, RecordedCall, RecordedStep, Recording, asked, task_of,
+    Answers, CallKey, InputRequest, RecordedCall, RecordedStep, Recording, comparable_params, task_of,
 };
 
 /// Writes the result of a method with the fields of a revision.
@@ -143,7 +143,7 @@ impl Mock {
         projection: Option<Projection>,
         cx: Context,
     ) -> Result<CustomResult, HandlerError> {
-        let params = asked(Raw::encode(&params)?.decode()?);
+        let params = comparable_params(Raw::encode(&params)?.decode()?);
         // A client of 2026-07-28 that brings input repeats its request.
         let position =
             cx.run_once("call", async { lock(&self.next).take(&CallKey::new(&method, &params)) }).await;

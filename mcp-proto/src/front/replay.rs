@@ -19,7 +19,8 @@ use crate::schema::{
     Ping, ReadResource, Revision,
 };
 use crate::trace_file::{
-    Answers, CallKey, Comparison, Difference, RecordedCall, RecordedStep, Recording, asked, is_hidden,
+    Answers, CallKey, Comparison, Difference, RecordedCall, RecordedStep, Recording, comparable_params,
+    is_hidden,
 };
 
 /// The methods that only read.
@@ -121,7 +122,7 @@ impl Recording {
 }
 
 fn input_key(method: &str, params: Map<String, Value>) -> CallKey {
-    let mut params = asked(params);
+    let mut params = comparable_params(params);
     params.remove("elicitationId");
     CallKey::new(method, &params)
 }

@@ -21,7 +21,7 @@ use crate::schema::{
     Implementation, Method, SubscriptionFilter, SubscriptionsListen, SubscriptionsListenParams,
 };
 use crate::trace_file::{MachineRecorder, Trace, TraceEvent, TraceHeader, TraceRecord};
-use crate::transport::{ReplayError, replay};
+use crate::transport::{MachineReplayError, replay_machines};
 use crate::{Instant, Limits, UnixTime};
 
 /// A machine in its simulated environment.
@@ -197,8 +197,8 @@ impl Recording {
         let file = self.0.lock().unwrap();
         let trace = Trace::parse(&file).unwrap();
         assert_eq!(trace.unread, []);
-        match replay(&trace) {
-            Err(ReplayError::NoMachines { .. }) => {}
+        match replay_machines(&trace) {
+            Err(MachineReplayError::NoMachines { .. }) => {}
             Err(error) => panic!("contract 13: {error}"),
             Ok(report) => assert_eq!((report.steps, report.unfinished.len()), (trace.records.len(), 0)),
         }

@@ -77,7 +77,7 @@ pub(crate) use self::difference::{Comparison, is_hidden};
 pub(crate) use self::machine::json;
 pub use self::machine::{MachineOrigin, MachineRecord, MachineRecorder, MachineStep};
 #[cfg(all(feature = "std", any(feature = "client", feature = "server")))]
-pub(crate) use self::recording::{Answers, CallKey, RecordedCall, RecordedStep, asked};
+pub(crate) use self::recording::{Answers, CallKey, RecordedCall, RecordedStep, comparable_params};
 #[cfg(all(feature = "std", feature = "server"))]
 pub(crate) use self::recording::{InputRequest, task_of};
 pub use self::recording::{Recording, RecordingError};
@@ -386,6 +386,13 @@ impl Trace {
             }
         }
         Ok(trace)
+    }
+
+    /// The trace without the steps of machines, which have all secrets: what it has besides is redacted.
+    pub fn without_machines(mut self) -> Self {
+        self.records.retain(|record| !matches!(record.event, TraceEvent::Machine(_)));
+        self.header.redacted = true;
+        self
     }
 
     /// Pairs requests with their answers, and looks for breaches of the protocol.

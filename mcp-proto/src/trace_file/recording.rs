@@ -219,7 +219,7 @@ impl Reader<'_> {
         }
         let responses = all.get("inputResponses").and_then(Value::as_object).cloned().unwrap_or_default();
         let is_retry = all.contains_key("requestState") || !responses.is_empty();
-        let params = asked(all);
+        let params = comparable_params(all);
         let key = CallKey::new(&request.method, &params);
         let earlier = if is_retry { self.rounds.remove(&key) } else { None };
         let calls = &mut self.recording.calls;
@@ -294,7 +294,7 @@ impl InputRequest {
 }
 
 /// The parameters without what belongs to the connection, and with one form for arguments that are empty.
-pub(crate) fn asked(mut params: Map<String, Value>) -> Map<String, Value> {
+pub(crate) fn comparable_params(mut params: Map<String, Value>) -> Map<String, Value> {
     for member in ["_meta", "inputResponses", "requestState", "task"] {
         params.remove(member);
     }
@@ -309,7 +309,7 @@ pub(crate) fn asked(mut params: Map<String, Value>) -> Map<String, Value> {
 pub(crate) struct CallKey(String);
 
 impl CallKey {
-    /// The key of a method and of parameters that [`asked`] has returned.
+    /// The key of a method and of parameters that [`comparable_params`] has returned.
     pub(crate) fn new(method: &str, params: &Map<String, Value>) -> Self {
         let mut key = format!("{method} ");
         write_object(&mut key, params);

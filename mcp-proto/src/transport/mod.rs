@@ -65,7 +65,7 @@ use crate::trace_file::{MachineOrigin, MachineRecorder, MachineStep, TracedFrame
 
 use self::framing::{Framing, MessageFraming, Newline};
 #[cfg(all(feature = "trace-file", feature = "std", any(feature = "client", feature = "server")))]
-pub use self::replay::{ReplayDifference, ReplayError, ReplayReport, replay};
+pub use self::replay::{MachineReplayDifference, MachineReplayError, MachineReplayReport, replay_machines};
 
 /// A peer (client or server) combined with its message framing.
 ///

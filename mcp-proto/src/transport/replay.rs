@@ -32,7 +32,7 @@ use crate::{Bytes, Instant};
 /// What a replay has run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct ReplayReport {
+pub struct MachineReplayReport {
     /// The number of machines.
     pub machines: usize,
     /// The number of their steps that were the same.
@@ -51,7 +51,7 @@ pub struct ReplayReport {
 /// use mcp_proto::peer::client::ClientConfig;
 /// use mcp_proto::schema::Implementation;
 /// use mcp_proto::trace_file::{MachineRecorder, Trace, TraceEvent, TraceHeader, TraceRecord};
-/// use mcp_proto::transport::{StreamClient, replay};
+/// use mcp_proto::transport::{StreamClient, replay_machines};
 /// use mcp_proto::{Instant, UnixTime};
 ///
 /// let file = Arc::new(Mutex::new(TraceHeader::new("test", UnixTime::EPOCH, false).to_line()));
@@ -65,19 +65,19 @@ pub struct ReplayReport {
 /// client.poll_link();
 /// client.handle_open(Instant::ORIGIN);
 ///
-/// let report = replay(&Trace::parse(&file.lock().unwrap())?)?;
+/// let report = replay_machines(&Trace::parse(&file.lock().unwrap())?)?;
 /// assert_eq!((report.machines, report.steps), (1, 3));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
 /// If the trace has no machines, or one cannot be run here; at the first difference.
-pub fn replay(trace: &Trace) -> Result<ReplayReport, ReplayError> {
-    let (mut report, mut machines) = (ReplayReport::default(), BTreeMap::new());
+pub fn replay_machines(trace: &Trace) -> Result<MachineReplayReport, MachineReplayError> {
+    let (mut report, mut machines) = (MachineReplayReport::default(), BTreeMap::new());
     for (record, index) in trace.records.iter().zip(0..) {
         let step = match &record.event {
             TraceEvent::Machine(step) => step,
-            TraceEvent::Lost { records } => return Err(ReplayError::Lost { records: *records }),
+            TraceEvent::Lost { records } => return Err(MachineReplayError::Lost { records: *records }),
             _ => continue,
         };
         let number = (record.connection, step.machine);
@@ -85,7 +85,7 @@ pub fn replay(trace: &Trace) -> Result<ReplayReport, ReplayError> {
             machines.insert(number, Some(Replayed::new(origin, step.now())?));
             report.machines = report.machines.saturating_add(1);
         }
-        let place = machines.get_mut(&number).ok_or(ReplayError::NoOrigin { connection: number.0 })?;
+        let place = machines.get_mut(&number).ok_or(MachineReplayError::NoOrigin { connection: number.0 })?;
         let Some(machine) = place else { continue };
         if let MachineStep::Unrecorded { what } = &step.step {
             report.unfinished.push((number.0, number.1, what.clone()));
@@ -95,13 +95,13 @@ pub fn replay(trace: &Trace) -> Result<ReplayReport, ReplayError> {
         machine.give(step)?;
         let replayed = machine.done(step.machine);
         if replayed.as_ref() != Some(step) {
-            let difference = ReplayDifference { record: index, recorded: step.clone(), replayed };
-            return Err(ReplayError::Different(Box::new(difference)));
+            let difference = MachineReplayDifference { record: index, recorded: step.clone(), replayed };
+            return Err(MachineReplayError::Different(Box::new(difference)));
         }
         report.steps = report.steps.saturating_add(1);
     }
     if report.machines == 0 {
-        return Err(ReplayError::NoMachines { redacted: trace.header.redacted });
+        return Err(MachineReplayError::NoMachines { redacted: trace.header.redacted });
     }
     Ok(report)
 }
@@ -116,17 +116,17 @@ struct Replayed {
 trait Replay: Passage {
     /// The same for what depends on the kind. Steps that the machine has done by itself, and those of machines of other
     /// kinds, are nothing to it.
-    fn give(&mut self, record: &MachineRecord) -> Result<(), ReplayError>;
+    fn give(&mut self, record: &MachineRecord) -> Result<(), MachineReplayError>;
 }
 
 impl Replayed {
-    fn new(origin: &MachineOrigin, now: Instant) -> Result<Self, ReplayError> {
+    fn new(origin: &MachineOrigin, now: Instant) -> Result<Self, MachineReplayError> {
         let own = MachineOrigin::new(&origin.kind, &());
         if (&own.version, &own.features) != (&origin.version, &origin.features) {
-            return Err(ReplayError::Version { recorded: describe(origin), own: describe(&own) });
+            return Err(MachineReplayError::Version { recorded: describe(origin), own: describe(&own) });
         }
         if let Some(missing) = origin.missing.first() {
-            return Err(ReplayError::Missing { what: missing.clone() });
+            return Err(MachineReplayError::Missing { what: missing.clone() });
         }
         let done = Arc::new(Mutex::new(VecDeque::new()));
         let sink = done.clone();
@@ -137,7 +137,7 @@ impl Replayed {
     }
 
     /// Gives the machine what it was given in a step, or takes what came out of it.
-    fn give(&mut self, record: &MachineRecord) -> Result<(), ReplayError> {
+    fn give(&mut self, record: &MachineRecord) -> Result<(), MachineReplayError> {
         let machine = &mut self.machine;
         match &record.step {
             MachineStep::Hold => machine.hold(),
@@ -161,7 +161,7 @@ fn machine(
     origin: &MachineOrigin,
     recorder: MachineRecorder,
     now: Instant,
-) -> Result<Box<dyn Replay>, ReplayError> {
+) -> Result<Box<dyn Replay>, MachineReplayError> {
     let json = &origin.config;
     Ok(match &*origin.kind {
         #[cfg(feature = "client")]
@@ -176,25 +176,25 @@ fn machine(
         HttpClient::KIND => {
             let mut config: HttpClientConfig = read(json)?;
             config.client.recorder = Some(recorder);
-            let unreadable = |error: UrlError| ReplayError::Unreadable { reason: error.to_string() };
+            let unreadable = |error: UrlError| MachineReplayError::Unreadable { reason: error.to_string() };
             Box::new(HttpClient::new(config, now).map_err(unreadable)?)
         }
         kind => {
             drop((json, recorder, now));
-            return Err(ReplayError::Kind { kind: kind.to_owned() });
+            return Err(MachineReplayError::Kind { kind: kind.to_owned() });
         }
     })
 }
 
 #[cfg(feature = "client")]
-fn client(json: &str, recorder: MachineRecorder) -> Result<ClientConfig, ReplayError> {
+fn client(json: &str, recorder: MachineRecorder) -> Result<ClientConfig, MachineReplayError> {
     let mut config: ClientConfig = read(json)?;
     config.recorder = Some(recorder);
     Ok(config)
 }
 
 #[cfg(feature = "server")]
-fn server(json: &str, recorder: MachineRecorder) -> Result<ServerConfig, ReplayError> {
+fn server(json: &str, recorder: MachineRecorder) -> Result<ServerConfig, MachineReplayError> {
     let mut config: ServerConfig = read(json)?;
     config.recorder = Some(recorder);
     Ok(config)
@@ -204,7 +204,7 @@ fn server(json: &str, recorder: MachineRecorder) -> Result<ServerConfig, ReplayE
 macro_rules! replay {
     ($($machine:ty: $give:ident, $handle:expr, $transmit:expr;)*) => { $(
         impl Replay for $machine {
-            fn give(&mut self, record: &MachineRecord) -> Result<(), ReplayError> {
+            fn give(&mut self, record: &MachineRecord) -> Result<(), MachineReplayError> {
                 let now = record.now();
                 let handle: fn(&mut Self, Instant, Bytes) = $handle;
                 let transmit: fn(&mut Self) = $transmit;
@@ -243,7 +243,7 @@ replay! {
 fn give_client<F: Framing>(
     client: &mut Transport<Client, F>,
     record: &MachineRecord,
-) -> Result<(), ReplayError> {
+) -> Result<(), MachineReplayError> {
     let now = record.now();
     match &record.step {
         MachineStep::Open => client.handle_open(now),
@@ -259,7 +259,7 @@ fn give_client<F: Framing>(
 fn give_server<F: Framing>(
     server: &mut Transport<Server, F>,
     record: &MachineRecord,
-) -> Result<(), ReplayError> {
+) -> Result<(), MachineReplayError> {
     if let MachineStep::Command(command) = &record.step {
         read::<ServerCommand>(command)?.give(&mut server.at(record.now()));
     }
@@ -268,7 +268,7 @@ fn give_server<F: Framing>(
 
 #[cfg(all(feature = "client", feature = "http"))]
 impl Replay for HttpClient {
-    fn give(&mut self, record: &MachineRecord) -> Result<(), ReplayError> {
+    fn give(&mut self, record: &MachineRecord) -> Result<(), MachineReplayError> {
         let (now, id) = (record.now(), |number: &u64| ExchangeId::new(*number));
         match &record.step {
             MachineStep::Head { exchange, status, headers } => {
@@ -291,8 +291,8 @@ impl Replay for HttpClient {
     }
 }
 
-fn read<T: DeserializeOwned>(json: &str) -> Result<T, ReplayError> {
-    serde_json::from_str(json).map_err(|error| ReplayError::Unreadable { reason: error.to_string() })
+fn read<T: DeserializeOwned>(json: &str) -> Result<T, MachineReplayError> {
+    serde_json::from_str(json).map_err(|error| MachineReplayError::Unreadable { reason: error.to_string() })
 }
 
 fn describe(origin: &MachineOrigin) -> String {
@@ -302,7 +302,7 @@ fn describe(origin: &MachineOrigin) -> String {
 /// Reason why the machines of a trace do not do here what they did then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum ReplayError {
+pub enum MachineReplayError {
     /// The trace has no machines: only one with secrets has.
     NoMachines {
         /// Whether secrets are hidden in the trace.
@@ -343,14 +343,14 @@ pub enum ReplayError {
     /// A machine did something else.
     Different(
         /// The first difference.
-        Box<ReplayDifference>,
+        Box<MachineReplayDifference>,
     ),
 }
 
 /// Where a machine did something else than it did then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct ReplayDifference {
+pub struct MachineReplayDifference {
     /// The place in [`Trace::records`].
     pub record: usize,
     /// The step of the trace.
@@ -359,7 +359,7 @@ pub struct ReplayDifference {
     pub replayed: Option<MachineRecord>,
 }
 
-error_text! { ReplayError:
+error_text! { MachineReplayError:
     NoMachines { redacted: true } => "the trace has no steps of machines: it was recorded without its secrets";
     NoMachines { redacted: false } => "the trace has no steps of machines";
     Lost { records } => "the trace has lost {records} records here";
@@ -371,7 +371,7 @@ error_text! { ReplayError:
     Different(difference) => "{difference}";
 }
 
-display_text! { ReplayDifference { record, recorded, replayed } =>
+display_text! { MachineReplayDifference { record, recorded, replayed } =>
     "record {record} of the trace is {recorded:?}; here it is {replayed:?}"
 }
 
@@ -441,7 +441,7 @@ mod tests {
     #[test]
     fn client_does_the_same_again() {
         let trace = client();
-        let report = replay(&trace).unwrap();
+        let report = replay_machines(&trace).unwrap();
         assert_eq!((report.machines, report.steps), (1, trace.records.len()));
         assert!(report.steps > 20);
     }
@@ -488,7 +488,7 @@ mod tests {
                 }
             }
         });
-        let report = replay(&trace).unwrap();
+        let report = replay_machines(&trace).unwrap();
         assert_eq!(report.steps, trace.records.len());
         assert!(report.steps > 40 && report.unfinished.is_empty(), "{report:?}");
     }
@@ -509,40 +509,48 @@ mod tests {
                 _ => step.due = Some(1),
             }
             let recorded = step.clone();
-            let Err(ReplayError::Different(difference)) = replay(&trace) else { panic!("{recorded:?}") };
+            let Err(MachineReplayError::Different(difference)) = replay_machines(&trace) else {
+                panic!("{recorded:?}")
+            };
             assert_eq!((difference.record, &difference.recorded), (index, &recorded));
             assert_ne!(difference.replayed, Some(recorded));
         }
         let mut trace = original;
         let count = trace.records.len();
         trace.records.push(trace.records[count - 2].clone());
-        let error = replay(&trace).unwrap_err();
-        let ReplayError::Different(difference) = &error else { panic!("{error}") };
+        let error = replay_machines(&trace).unwrap_err();
+        let MachineReplayError::Different(difference) = &error else { panic!("{error}") };
         assert_eq!(difference.replayed, None);
     }
 
     /// The first step of the trace after a change.
-    fn changed(change: impl FnOnce(&mut MachineOrigin)) -> Result<ReplayReport, ReplayError> {
+    fn changed(change: impl FnOnce(&mut MachineOrigin)) -> Result<MachineReplayReport, MachineReplayError> {
         let mut trace = client();
         let TraceEvent::Machine(step) = &mut trace.records[0].event else { panic!() };
         let MachineStep::Created(origin) = &mut step.step else { panic!() };
         change(origin);
-        replay(&trace)
+        replay_machines(&trace)
     }
 
     #[test]
     fn what_cannot_run_here_is_a_typed_error() {
-        assert!(matches!(changed(|origin| origin.version.push('1')), Err(ReplayError::Version { .. })));
-        assert!(matches!(changed(|origin| origin.features.clear()), Err(ReplayError::Version { .. })));
-        assert!(matches!(changed(|origin| origin.kind.push('1')), Err(ReplayError::Kind { .. })));
-        assert!(matches!(changed(|origin| origin.config.clear()), Err(ReplayError::Unreadable { .. })));
+        assert!(matches!(
+            changed(|origin| origin.version.push('1')),
+            Err(MachineReplayError::Version { .. })
+        ));
+        assert!(matches!(changed(|origin| origin.features.clear()), Err(MachineReplayError::Version { .. })));
+        assert!(matches!(changed(|origin| origin.kind.push('1')), Err(MachineReplayError::Kind { .. })));
+        assert!(matches!(
+            changed(|origin| origin.config.clear()),
+            Err(MachineReplayError::Unreadable { .. })
+        ));
         let mut trace = client();
         trace.records.remove(0);
-        assert_eq!(replay(&trace), Err(ReplayError::NoOrigin { connection: 7 }));
+        assert_eq!(replay_machines(&trace), Err(MachineReplayError::NoOrigin { connection: 7 }));
         trace.records.clear();
-        assert_eq!(replay(&trace), Err(ReplayError::NoMachines { redacted: false }));
+        assert_eq!(replay_machines(&trace), Err(MachineReplayError::NoMachines { redacted: false }));
         trace.records.push(TraceRecord::new(Default::default(), 0, TraceEvent::Lost { records: 3 }));
-        assert_eq!(replay(&trace), Err(ReplayError::Lost { records: 3 }));
+        assert_eq!(replay_machines(&trace), Err(MachineReplayError::Lost { records: 3 }));
         let trace = traced(|recorder| {
             let mut config = ServerConfig::new(info());
             config.subscription_access = Some(SubscriptionAccess::new(|_, _| true));
@@ -550,6 +558,6 @@ mod tests {
             StreamServer::new(config);
         });
         let what = "access control for subscriptions".into();
-        assert_eq!(replay(&trace), Err(ReplayError::Missing { what }));
+        assert_eq!(replay_machines(&trace), Err(MachineReplayError::Missing { what }));
     }
 }

@@ -15,7 +15,6 @@ mod connect;
 mod demo;
 mod error;
 mod login;
-mod machines;
 mod many;
 mod options;
 mod replay;

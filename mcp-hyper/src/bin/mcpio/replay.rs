@@ -13,7 +13,10 @@ use clap::Args;
 use mcp_proto::front::{Replay, ReplayOutcome, ReplayReport, ReplayedCall};
 use mcp_proto::redact::Redactor;
 use mcp_proto::schema::Revision;
-use mcp_proto::trace_file::{Difference, Recording, Trace, TraceEvent, TraceRecord, TracedFrame};
+use mcp_proto::trace_file::{
+    Difference, MachineRecord, Recording, Trace, TraceEvent, TraceRecord, TracedFrame,
+};
+use mcp_proto::transport::{MachineReplayError, replay_machines};
 use serde_json::{Map, Value, json};
 
 use crate::connect::{self, with_handlers};
@@ -23,7 +26,7 @@ use crate::many::approve;
 use crate::options::CommonOptions;
 use crate::show::{self, Table};
 use crate::terminal::{BAD, GOOD, QUIET, Screen, Text, styled};
-use crate::{demo, machines, tap, trace};
+use crate::{demo, tap, trace};
 
 pub(crate) const MOCK: &str = "\
 Be the server that a trace file recorded: on standard input and output, or over HTTP
@@ -117,9 +120,9 @@ fn pointer(text: &str) -> Result<String, String> {
 /// Makes recorded requests again: `mcpio replay`.
 pub(crate) async fn replay(options: &ReplayOptions, common: &CommonOptions, screen: &mut Screen) -> Result {
     if options.command.is_empty() {
-        let trace = trace::read(&options.file)?;
+        let trace = trace::read_with_secrets(&options.file)?;
         if !trace.header.redacted {
-            return machines::run(&trace, screen);
+            return run_machines(&trace, screen);
         }
     }
     let recording = recording(&options.file, options.server.as_deref())?;
@@ -203,6 +206,57 @@ fn in_words(report: &ReplayReport, screen: &mut Screen) -> std::io::Result<()> {
         screen.line(styled(GOOD, "No answer differs."))?;
     }
     Ok(())
+}
+
+// The machines of a trace with secrets.
+
+/// The most characters of a step that are shown.
+const MOST_SHOWN: usize = 2000;
+
+/// Runs the machines of a trace with secrets again.
+fn run_machines(trace: &Trace, screen: &mut Screen) -> Result {
+    let report = match replay_machines(trace) {
+        Ok(report) => report,
+        Err(MachineReplayError::Different(difference)) => {
+            let (then, here) = (Some(&difference.recorded), difference.replayed.as_ref());
+            let place = difference.record;
+            if screen.is_json() {
+                show::json(screen, &json!({ "record": place, "then": side(then), "here": side(here) }))?;
+            } else {
+                screen.line(styled(BAD, format_args!("record {place} differs")))?;
+                screen.line(Text::block(&format!("then: {}\nhere: {}", side(then), side(here))))?;
+            }
+            return Err(CommandError::in_result("a machine did something else"));
+        }
+        Err(error) => return Err(CommandError::usage(error)),
+    };
+    let (machines, steps) = (report.machines, report.steps);
+    if screen.is_json() {
+        show::json(
+            screen,
+            &json!({ "machines": machines, "steps": steps, "unfinished": report.unfinished }),
+        )?;
+    } else {
+        let them = if machines == 1 { "machine" } else { "machines" };
+        screen.line(styled(GOOD, format_args!("{machines} {them} did the same again, in {steps} steps")))?;
+    }
+    match report.unfinished.first() {
+        None => Ok(()),
+        Some((connection, _, what)) => Err(CommandError::in_result(&format!(
+            "connection {connection} was not run to its end: the trace does not have {what}"
+        ))),
+    }
+}
+
+/// What a machine did, on one side.
+fn side(record: Option<&MachineRecord>) -> String {
+    let Some(record) = record else { return "nothing".into() };
+    let text = format!("{:?}", record.step);
+    let shown: String = text.chars().take(MOST_SHOWN).collect();
+    let rest = if shown.len() < text.len() { "…" } else { "" };
+    let time = |nanos: Option<u64>| nanos.map_or("never".into(), |nanos| format!("{nanos} ns"));
+    let now = record.now.map(|now| format!(", at {now} ns")).unwrap_or_default();
+    format!("{shown}{rest}{now}, with the next timeout due before: {}", time(record.due))
 }
 
 pub(crate) const BUNDLE: &str = "\
@@ -294,16 +348,17 @@ fn bundled(trace: &Trace, about: &Value, redactor: &Redactor) -> (Vec<u8>, usize
     let (mut redactors, mut changed) = (BTreeMap::new(), 0);
     for record in &trace.records {
         let redactor = redactors.entry(record.connection).or_insert_with(|| redactor.clone());
-        let event = redacted(record.event.clone(), redactor);
+        let Some(event) = redacted(record.event.clone(), redactor) else { continue };
         changed += usize::from(event != record.event);
         lines.extend(TraceRecord::new(record.at(), record.connection, event).to_line());
     }
     (lines, changed)
 }
 
-fn redacted(event: TraceEvent, redactor: &mut Redactor) -> TraceEvent {
+/// An event without secrets; `None` for one of another kind, in which they may be anywhere.
+fn redacted(event: TraceEvent, redactor: &mut Redactor) -> Option<TraceEvent> {
     let text = |redactor: &Redactor, text: String| redactor.text(&text).into_owned();
-    match event {
+    Some(match event {
         TraceEvent::Opened { server, transport } => {
             TraceEvent::Opened { server: text(redactor, server), transport }
         }
@@ -327,8 +382,9 @@ fn redacted(event: TraceEvent, redactor: &mut Redactor) -> TraceEvent {
         TraceEvent::Closed { reason } => {
             TraceEvent::Closed { reason: reason.map(|reason| text(redactor, reason)) }
         }
-        other => other,
-    }
+        TraceEvent::Lost { records } => TraceEvent::Lost { records },
+        _ => return None,
+    })
 }
 
 fn hidden(headers: Vec<(String, String)>, redactor: &Redactor) -> Vec<(String, String)> {

@@ -46,8 +46,13 @@ pub(crate) fn flush(common: &CommonOptions, messages: &mut Screen) {
     }
 }
 
-/// Reads a trace file.
+/// Reads what a trace file has without secrets.
 pub(crate) fn read(file: &Path) -> Result<Trace> {
+    Ok(read_with_secrets(file)?.without_machines())
+}
+
+/// Reads a trace file, and the steps of machines in it.
+pub(crate) fn read_with_secrets(file: &Path) -> Result<Trace> {
     let bytes = fs::read(file).map_err(CommandError::server_of(file.display()))?;
     Trace::parse(&bytes).map_err(CommandError::server_of(file.display()))
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use mcp_proto::trace_file::{Trace, TraceEvent};
 use serde_json::Value;
 
 use crate::common::cli::{CommandOutput, program};
@@ -144,6 +145,12 @@ fn raw_trace_runs_again_and_shows_the_first_difference() {
     assert_eq!(called.code, 0, "{}", called.err);
     assert!(called.err.contains("secrets in it"), "{}", called.err);
     let same = mcpio(&["replay", &file]);
+    // What is for others has none of the steps.
+    let bundle = folder.file("raw.bundle");
+    assert_eq!(mcpio(&["bundle", &file, &bundle, "--yes"]).code, 0);
+    let bundled = Trace::parse(&fs::read(&bundle).unwrap()).unwrap();
+    assert!(bundled.header.redacted && bundled.report().requests.len() > 1);
+    assert!(bundled.records.iter().all(|record| !matches!(record.event, TraceEvent::Machine(_))));
     assert!(same.out.starts_with("1 machine did the same again"), "{}{}", same.out, same.err);
     assert_eq!(same.code, 0);
     let written = fs::read_to_string(&file).unwrap();
