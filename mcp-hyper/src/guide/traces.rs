@@ -194,9 +194,9 @@
 //! # The same again, bit for bit
 //!
 //! A fault of this implementation, or one that depends on time, is found best where it happens again. With `--trace-raw` the
-//! file of `--trace-file` also has each step of the client's machine: what it was given (bytes as they came, commands, times) and
-//! what came out (bytes, events, timeouts). `mcpio replay` runs the machine again, without a network and in no time, and shows
-//! the first step that is another one:
+//! file of `--trace-file` also has each step of the machine of the client, or of a server (`mcpio serve`, `connect`): what it was
+//! given (bytes as they came, commands, times) and what came out (bytes, events, timeouts). `mcpio replay` runs the machine
+//! again, without a network and in no time, and shows the first step that is another one:
 //!
 //! ```text
 //! $ mcpio call add a=2 b=3 --trace-file /tmp/raw.trace --trace-raw -- example-server
@@ -206,8 +206,10 @@
 //! 1 machine did the same again, in 41 steps
 //! ```
 //!
-//! The same version with the same features is needed. **Such a trace has all secrets**, and a warning says so. Machines of
-//! clients have records on every transport, those of servers on streams and channels, not in HTTP exchanges. In a program,
+//! The same version with the same features is needed. **Such a trace has all secrets**, and a warning says so. A server over HTTP
+//! has a machine for each exchange and for each session. What they share is recorded where it is asked: the answers of handlers
+//! and stores are commands, and so are published changes; whether the byte budget had room, and who may subscribe, are answers.
+//! What is answered before a machine has the request is not in it: rates, guards, and sessions that do not exist. In a program,
 //! `TraceFile::with_secrets` writes one, `ClientConfig::recorder` and
 //! `ServerConfig::recorder` take any sink, and `mcp_proto::transport::replay_machines` runs it. A program that panicked leaves the step at
 //! which it did as the last one.

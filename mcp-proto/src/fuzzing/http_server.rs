@@ -134,6 +134,7 @@ impl Target for Server {
         let mixed_up = Arc::new(AtomicBool::new(false));
         let router = router(&clock, &mixed_up);
         let mut server = router.config();
+        server.recorder = run.recording.recorder();
         server.eras = choose([Eras::Both, Eras::ModernOnly, Eras::LegacyOnly], config.eras);
         if config.tight {
             server.limits = Limits {

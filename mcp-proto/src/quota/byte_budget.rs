@@ -5,6 +5,8 @@ use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::QuotaOwner;
+#[cfg(all(feature = "trace-file", feature = "server", feature = "http"))]
+use crate::trace_file::MachineRecorder;
 
 const MIB: usize = 1024 * 1024;
 
@@ -14,6 +16,7 @@ config! {
     /// Each limit has three marks, so that the most important purpose runs out of room last: stored events grow up to
     /// half of the limit, request bodies and notifications up to three quarters, and answers up to all of it.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
     pub struct ByteLimits {
         /// The limit of all clients together, in bytes. Default 256 MiB.
         pub total: usize = 256 * MIB,
@@ -127,11 +130,38 @@ struct Account {
     used: AtomicUsize,
     /// The account that also counts the bytes of this one.
     parent: Option<ByteAccount>,
+    /// What records the answers, in the account of a machine.
+    #[cfg(all(feature = "trace-file", feature = "server", feature = "http"))]
+    recorder: Option<MachineRecorder>,
 }
 
 impl ByteAccount {
     fn new(limit: usize, parent: Option<Self>) -> Self {
-        Self(Arc::new(Account { limit, used: AtomicUsize::new(0), parent }))
+        Self(Arc::new(Account {
+            limit,
+            used: AtomicUsize::new(0),
+            parent,
+            #[cfg(all(feature = "trace-file", feature = "server", feature = "http"))]
+            recorder: None,
+        }))
+    }
+
+    /// The part of this account that one machine has, whose answers are recorded.
+    #[cfg(all(feature = "trace-file", feature = "server", feature = "http"))]
+    pub(crate) fn recorded(&self, recorder: &MachineRecorder) -> Self {
+        // That of another machine stays with it.
+        let shared = self.0.parent.clone().filter(|_| self.0.recorder.is_some());
+        let (parent, recorder) = (Some(shared.unwrap_or_else(|| self.clone())), Some(recorder.clone()));
+        Self(Arc::new(Account { limit: usize::MAX, used: AtomicUsize::new(0), parent, recorder }))
+    }
+
+    /// The answer to a question, which the recorder may know.
+    fn ask(&self, ask: impl FnOnce() -> bool) -> bool {
+        #[cfg(all(feature = "trace-file", feature = "server", feature = "http"))]
+        if let Some(recorder) = &self.0.recorder {
+            return recorder.ask(ask);
+        }
+        ask()
     }
 
     /// A new permit, for 0 bytes.
@@ -149,11 +179,17 @@ impl ByteAccount {
     /// Whether this account and its parents have room for at least one more byte of this purpose.
     #[must_use]
     pub fn has_room(&self, purpose: BytePurpose) -> bool {
-        let room = self.used() < purpose.mark(self.0.limit);
-        room && self.0.parent.as_ref().is_none_or(|parent| parent.has_room(purpose))
+        self.ask(|| {
+            let room = self.used() < purpose.mark(self.0.limit);
+            room && self.0.parent.as_ref().is_none_or(|parent| parent.has_room(purpose))
+        })
     }
 
     fn try_add(&self, bytes: usize, purpose: BytePurpose) -> bool {
+        self.ask(|| self.try_add_unrecorded(bytes, purpose))
+    }
+
+    fn try_add_unrecorded(&self, bytes: usize, purpose: BytePurpose) -> bool {
         let most = purpose.mark(self.0.limit);
         let add = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= most);
         if self.0.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_err() {

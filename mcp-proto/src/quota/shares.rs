@@ -263,6 +263,7 @@ fn magnitude(amount: usize) -> usize {
 /// # let _ = limit;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub struct RateLimit {
     /// The time in which a token is added.
     interval: Duration,

@@ -1,5 +1,6 @@
 //! What a machine was given and what came out of it, so that it can be run again bit for bit.
 
+use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -45,11 +46,11 @@ impl MachineRecord {
 pub enum MachineStep {
     /// The machine was created.
     Created(Box<MachineOrigin>),
-    /// A stream delivered bytes.
+    /// A stream delivered bytes, or the body of a request did.
     Input(TracedFrame),
-    /// A channel delivered a message.
+    /// A channel delivered a message; or the whole body of a request, as layers have left it.
     Message(TracedFrame),
-    /// The end of a stream or channel.
+    /// The end of a stream, of a channel, or of the body of a request.
     Eof(String),
     /// The link was opened.
     Open,
@@ -69,17 +70,22 @@ pub enum MachineStep {
     Event(String),
     /// An action for the link.
     Link(String),
-    /// The head of a response.
+    /// The head of a response, which a client was given, or which came out of a server. There `exchange` is the
+    /// connection of the session; 0 without a session.
     Head { exchange: u64, status: u16, headers: Vec<(String, TracedFrame)> },
     /// A piece of the body of a response.
     Body { exchange: u64, piece: TracedFrame },
     /// The end of an exchange, as JSON.
     End { exchange: u64, end: String },
+    /// The body of a response that came out of a server as a whole.
+    WholeBody { exchange: u64, body: TracedFrame },
+    /// What an exchange or a session of a server was given besides, as JSON.
+    Http(String),
     /// The client was authorized to send the request of an exchange again.
     Resume { exchange: u64 },
     /// The client was not authorized, and why.
     Refuse { exchange: u64, detail: String },
-    /// An action for exchanges.
+    /// An action for exchanges, or a connection of a session that has output.
     Action(String),
     /// From here on input and output are held back, for layers.
     Hold,
@@ -89,6 +95,9 @@ pub enum MachineStep {
     Held(Option<String>),
     /// A piece, as layers have left it, as JSON.
     Release(String),
+    /// The answer was no to the machine's question of this number, from 1, to what it shares with others: whether a byte
+    /// budget has room, or whether a client may subscribe. The answers that no record has were yes.
+    Denied { question: usize },
     /// The machine was given what no record has: it cannot be run again from here on.
     Unrecorded { what: String },
 }
@@ -109,7 +118,7 @@ impl MachineStep {
     }
 
     /// A piece of the body of a response.
-    #[cfg(all(feature = "client", feature = "http"))]
+    #[cfg(feature = "http")]
     pub(crate) fn body(exchange: u64, piece: &[u8]) -> Self {
         Self::Body { exchange, piece: TracedFrame::whole(piece) }
     }
@@ -120,7 +129,8 @@ impl MachineStep {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct MachineOrigin {
-    /// Its kind, such as `stream client`.
+    /// Its kind, such as `stream client`. An `http exchange` and an `http session` belong to an `http server`, whose number is in
+    /// their configuration.
     pub kind: String,
     /// The version of this crate.
     pub version: String,
@@ -176,10 +186,16 @@ pub(crate) fn json(value: &impl Serialize) -> String {
 /// let recorder = MachineRecorder::new(move |record| sink.lock().unwrap().push(record));
 /// ```
 #[derive(Clone)]
-pub struct MachineRecorder {
+pub struct MachineRecorder(Arc<RecordedMachine>);
+
+struct RecordedMachine {
     shared: Arc<SharedRecorder>,
     /// The number of the machine.
-    machine: usize,
+    number: usize,
+    /// The number of its questions so far.
+    questions: AtomicUsize,
+    /// The questions that are denied, if the machine runs again.
+    denied: Option<BTreeSet<usize>>,
 }
 
 struct SharedRecorder {
@@ -191,14 +207,33 @@ impl MachineRecorder {
     /// A recorder that passes each record to `sink`, in the middle of the machine's work: it must not use the machine, and
     /// should not block.
     pub fn new(sink: impl Fn(MachineRecord) + Send + Sync + 'static) -> Self {
-        let shared = SharedRecorder { machines: AtomicUsize::new(0), sink: Box::new(sink) };
-        Self { shared: Arc::new(shared), machine: 0 }
+        let shared = Arc::new(SharedRecorder { machines: AtomicUsize::new(0), sink: Box::new(sink) });
+        Self(Arc::new(RecordedMachine { shared, number: 0, questions: AtomicUsize::new(0), denied: None }))
+    }
+
+    /// The recorder of a machine that runs again with this number, and gets the answer no to these questions only.
+    #[cfg(feature = "std")]
+    pub(crate) fn again(self, machine: usize, denied: BTreeSet<usize>) -> Self {
+        let (shared, questions) = (self.0.shared.clone(), AtomicUsize::new(0));
+        shared.machines.store(machine.wrapping_sub(1), Ordering::Relaxed);
+        Self(Arc::new(RecordedMachine { shared, number: 0, questions, denied: Some(denied) }))
+    }
+
+    /// This recorder for what the machine of this number creates.
+    #[cfg(all(feature = "std", feature = "http", feature = "server"))]
+    pub(crate) fn of_machine(&self, number: usize) -> Self {
+        let RecordedMachine { shared, denied, .. } = &*self.0;
+        let (shared, denied) = (shared.clone(), denied.clone());
+        Self(Arc::new(RecordedMachine { shared, number, questions: AtomicUsize::new(0), denied }))
     }
 
     /// The recorder of a new machine, whose first record is its origin.
     pub(crate) fn begin(&self, now: Option<Instant>, origin: MachineOrigin) -> Self {
-        let machine = self.shared.machines.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        let recorder = Self { shared: self.shared.clone(), machine };
+        let RecordedMachine { shared, denied, .. } = &*self.0;
+        let number = shared.machines.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let (shared, denied) = (shared.clone(), denied.clone());
+        let machine = RecordedMachine { shared, number, questions: AtomicUsize::new(0), denied };
+        let recorder = Self(Arc::new(machine));
         recorder.record(now, MachineStep::Created(Box::new(origin)), None);
         recorder
     }
@@ -206,8 +241,27 @@ impl MachineRecorder {
     pub(crate) fn record(&self, now: Option<Instant>, step: MachineStep, due: Option<Instant>) {
         let nanos = |at: Instant| u64::try_from(at.since_origin().as_nanos()).unwrap_or(u64::MAX);
         let (now, due) = (now.map(nanos), due.map(nanos));
-        (self.shared.sink)(MachineRecord { machine: self.machine, step, now, due });
+        (self.0.shared.sink)(MachineRecord { machine: self.machine(), step, now, due });
+    }
+
+    /// The number of the machine.
+    pub(crate) fn machine(&self) -> usize {
+        self.0.number
+    }
+
+    /// Asks what the machine shares with others. A machine that runs again gets the answer that it got then.
+    #[cfg(feature = "server")]
+    pub(crate) fn ask(&self, ask: impl FnOnce() -> bool) -> bool {
+        let question = self.0.questions.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let answer = match &self.0.denied {
+            Some(denied) => !denied.contains(&question),
+            None => ask(),
+        };
+        if !answer {
+            self.record(None, MachineStep::Denied { question }, None);
+        }
+        answer
     }
 }
 
-debug_fields! { MachineRecorder(self) { machine = self.machine } }
+debug_fields! { MachineRecorder(self) { machine = self.machine() } }

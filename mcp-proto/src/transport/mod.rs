@@ -529,13 +529,19 @@ impl<F: Framing> Transport<Server, F> {
     /// Creates a server that waits for the client's first message.
     pub fn new(config: impl Into<Arc<ServerConfig>>) -> Self {
         let config = config.into();
+        #[cfg(feature = "trace-file")]
+        let (config, recorder) = match &config.recorder {
+            Some(recorder) => {
+                let mut origin = MachineOrigin::new(F::SERVER, &*config);
+                origin.missing.extend(config.unwritten());
+                let recorder = recorder.begin(None, origin);
+                (config.recorded(&recorder), Some(recorder))
+            }
+            None => (config, None),
+        };
         Self {
             #[cfg(feature = "trace-file")]
-            recorder: config.recorder.as_ref().map(|recorder| {
-                let mut origin = MachineOrigin::new(F::SERVER, &*config);
-                origin.missing = config.unwritten().map(Into::into).collect();
-                recorder.begin(None, origin)
-            }),
+            recorder,
             ..Self::with(Server::new(config))
         }
     }

@@ -1,9 +1,16 @@
 //! Runs the machines of a trace with secrets again, bit for bit.
 
-use alloc::collections::{BTreeMap, VecDeque};
+#[cfg(all(feature = "server", feature = "http"))]
+mod http_server;
+#[cfg(all(test, feature = "client", feature = "server"))]
+mod tests;
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use std::sync::{Mutex, PoisonError};
 
+#[cfg(all(feature = "server", feature = "http"))]
+use http_server::Servers;
 use serde::de::DeserializeOwned;
 
 use super::Transport;
@@ -73,7 +80,7 @@ pub struct MachineReplayReport {
 /// # Errors
 /// If the trace has no machines, or one cannot be run here; at the first difference.
 pub fn replay_machines(trace: &Trace) -> Result<MachineReplayReport, MachineReplayError> {
-    let (mut report, mut machines) = (MachineReplayReport::default(), BTreeMap::new());
+    let (mut report, mut machines) = (MachineReplayReport::default(), Machines::new(trace));
     for (record, index) in trace.records.iter().zip(0..) {
         let step = match &record.event {
             TraceEvent::Machine(step) => step,
@@ -82,10 +89,11 @@ pub fn replay_machines(trace: &Trace) -> Result<MachineReplayReport, MachineRepl
         };
         let number = (record.connection, step.machine);
         if let MachineStep::Created(origin) = &step.step {
-            machines.insert(number, Some(Replayed::new(origin, step.now())?));
+            machines.create(number, origin, step.now())?;
             report.machines = report.machines.saturating_add(1);
         }
-        let place = machines.get_mut(&number).ok_or(MachineReplayError::NoOrigin { connection: number.0 })?;
+        let place =
+            machines.running.get_mut(&number).ok_or(MachineReplayError::NoOrigin { connection: number.0 })?;
         let Some(machine) = place else { continue };
         if let MachineStep::Unrecorded { what } = &step.step {
             report.unfinished.push((number.0, number.1, what.clone()));
@@ -93,7 +101,7 @@ pub fn replay_machines(trace: &Trace) -> Result<MachineReplayReport, MachineRepl
             continue;
         }
         machine.give(step)?;
-        let replayed = machine.done(step.machine);
+        let replayed = machine.done();
         if replayed.as_ref() != Some(step) {
             let difference = MachineReplayDifference { record: index, recorded: step.clone(), replayed };
             return Err(MachineReplayError::Different(Box::new(difference)));
@@ -106,21 +114,46 @@ pub fn replay_machines(trace: &Trace) -> Result<MachineReplayReport, MachineRepl
     Ok(report)
 }
 
-/// A machine that is run again, and the steps that it has done.
-struct Replayed {
-    machine: Box<dyn Replay>,
-    done: Arc<Mutex<VecDeque<MachineRecord>>>,
+/// The number of a connection, and that of a machine of it.
+type MachineNumber = (u64, usize);
+
+/// The machines of a trace.
+struct Machines {
+    /// The machines so far; `None` from where one cannot be run on.
+    running: BTreeMap<MachineNumber, Option<Replayed>>,
+    /// The questions of each that were answered with no.
+    denied: BTreeMap<MachineNumber, BTreeSet<usize>>,
+    #[cfg(all(feature = "server", feature = "http"))]
+    servers: BTreeMap<u64, Servers>,
 }
 
-/// A machine of any kind.
-trait Replay: Passage {
-    /// The same for what depends on the kind. Steps that the machine has done by itself, and those of machines of other
-    /// kinds, are nothing to it.
-    fn give(&mut self, record: &MachineRecord) -> Result<(), MachineReplayError>;
-}
+impl Machines {
+    fn new(trace: &Trace) -> Self {
+        let mut denied: BTreeMap<_, BTreeSet<usize>> = BTreeMap::new();
+        for record in &trace.records {
+            if let TraceEvent::Machine(MachineRecord {
+                machine,
+                step: MachineStep::Denied { question },
+                ..
+            }) = &record.event
+            {
+                denied.entry((record.connection, *machine)).or_default().insert(*question);
+            }
+        }
+        Self {
+            running: BTreeMap::new(),
+            denied,
+            #[cfg(all(feature = "server", feature = "http"))]
+            servers: BTreeMap::new(),
+        }
+    }
 
-impl Replayed {
-    fn new(origin: &MachineOrigin, now: Instant) -> Result<Self, MachineReplayError> {
+    fn create(
+        &mut self,
+        number: MachineNumber,
+        origin: &MachineOrigin,
+        now: Instant,
+    ) -> Result<(), MachineReplayError> {
         let own = MachineOrigin::new(&origin.kind, &());
         if (&own.version, &own.features) != (&origin.version, &origin.features) {
             return Err(MachineReplayError::Version { recorded: describe(origin), own: describe(&own) });
@@ -133,26 +166,57 @@ impl Replayed {
         let recorder = MachineRecorder::new(move |record| {
             sink.lock().unwrap_or_else(PoisonError::into_inner).push_back(record);
         });
-        Ok(Self { machine: machine(origin, recorder, now)?, done })
+        let recorder = recorder.again(number.1, self.denied.remove(&number).unwrap_or_default());
+        #[cfg(all(feature = "server", feature = "http"))]
+        let machine = {
+            let servers = self.servers.entry(number.0).or_default();
+            match servers.machine(number.1, origin, &recorder, now)? {
+                Some(machine) => machine,
+                None => machine(origin, recorder, now)?,
+            }
+        };
+        #[cfg(not(all(feature = "server", feature = "http")))]
+        let machine = machine(origin, recorder, now)?;
+        self.running.insert(number, Some(Replayed { machine, done }));
+        Ok(())
     }
+}
 
+/// A machine that is run again, and the steps that it has done.
+struct Replayed {
+    machine: Box<dyn Replay>,
+    done: Arc<Mutex<VecDeque<MachineRecord>>>,
+}
+
+/// A machine of any kind.
+trait Replay {
+    /// Gives the machine what it was given in a step, or takes what came out of it. Steps that the machine has done by
+    /// itself, and those of machines of other kinds, are nothing to it.
+    fn give(&mut self, record: &MachineRecord) -> Result<(), MachineReplayError>;
+
+    /// What passes between the machine and its transport, if that can be held back for layers.
+    fn passage(&mut self) -> Option<&mut dyn Passage> {
+        None
+    }
+}
+
+impl Replayed {
     /// Gives the machine what it was given in a step, or takes what came out of it.
     fn give(&mut self, record: &MachineRecord) -> Result<(), MachineReplayError> {
-        let machine = &mut self.machine;
+        let Some(passage) = self.machine.passage() else { return self.machine.give(record) };
         match &record.step {
-            MachineStep::Hold => machine.hold(),
-            MachineStep::StopHolding => _ = machine.stop_holding(),
-            MachineStep::Held(_) => drop(machine.poll_held()),
-            MachineStep::Release(piece) => machine.release(record.now(), read(piece)?),
-            _ => return machine.give(record),
+            MachineStep::Hold => passage.hold(),
+            MachineStep::StopHolding => _ = passage.stop_holding(),
+            MachineStep::Held(_) => drop(passage.poll_held()),
+            MachineStep::Release(piece) => passage.release(record.now(), read(piece)?),
+            _ => return self.machine.give(record),
         }
         Ok(())
     }
 
     /// Takes the next step that the machine has done.
-    fn done(&self, machine: usize) -> Option<MachineRecord> {
-        let done = self.done.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        done.map(|record| MachineRecord { machine, ..record })
+    fn done(&self) -> Option<MachineRecord> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 }
 
@@ -221,6 +285,10 @@ macro_rules! replay {
                 }
                 Ok(())
             }
+
+            fn passage(&mut self) -> Option<&mut dyn Passage> {
+                Some(self)
+            }
         }
     )* };
 }
@@ -288,6 +356,10 @@ impl Replay for HttpClient {
             _ => {}
         }
         Ok(())
+    }
+
+    fn passage(&mut self) -> Option<&mut dyn Passage> {
+        Some(self)
     }
 }
 
@@ -373,191 +445,4 @@ error_text! { MachineReplayError:
 
 display_text! { MachineReplayDifference { record, recorded, replayed } =>
     "record {record} of the trace is {recorded:?}; here it is {replayed:?}"
-}
-
-#[cfg(all(test, feature = "client", feature = "server"))]
-mod tests {
-    use super::*;
-    use crate::UnixTime;
-    use crate::peer::HeldPiece;
-    use crate::peer::client::CacheContext;
-    use crate::peer::server::SubscriptionAccess;
-    use crate::peer::{LostReason, RequestOptions};
-    use crate::schema::{CallTool, CallToolParams, Extension, Implementation, Meta, RootsListChanged};
-    use crate::trace_file::{TraceHeader, TraceRecord, TracedFrame};
-
-    fn info() -> Implementation {
-        Implementation::new("test", "1")
-    }
-
-    /// The trace of what machines with this recorder do.
-    fn traced(act: impl FnOnce(MachineRecorder)) -> Trace {
-        let file = Arc::new(Mutex::new(TraceHeader::new("test", UnixTime::EPOCH, false).to_line()));
-        let sink = file.clone();
-        act(MachineRecorder::new(move |record| {
-            let record = TraceRecord::new(Default::default(), 7, TraceEvent::Machine(record));
-            sink.lock().unwrap().extend(record.to_line());
-        }));
-        let file = file.lock().unwrap();
-        Trace::parse(&file).unwrap()
-    }
-
-    /// The trace of a client that is given every command.
-    fn client() -> Trace {
-        traced(|recorder| {
-            let mut config = ClientConfig::new(info());
-            config.recorder = Some(recorder);
-            config.extensions.push(Extension::new("com.example/a").unwrap());
-            let mut client = StreamClient::new(config);
-            let mut now = Instant::ORIGIN;
-            let mut params = CallToolParams::new("t");
-            params.meta.insert("com.example/k", 1);
-            let options = RequestOptions::default().meta(Meta::new());
-            let first = client.at(now).request::<CallTool>(&params, options.clone()).unwrap();
-            client.at(now).set_cache_context(CacheContext::new("a"));
-            assert!(client.poll_link().is_some());
-            client.handle_open(now);
-            let mut out = Vec::new();
-            assert!(client.poll_transmit(&mut out));
-            now = now + core::time::Duration::from_millis(3);
-            for chunk in [
-                "{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"supportedVersions\":",
-                "[\"2026-07-28\"],\"capabilities\":{\"tools\":{}}}}\n\u{1}no\n",
-            ] {
-                client.handle_input(now, Bytes::from_static(chunk.as_bytes()));
-            }
-            while client.poll_event().is_some() {}
-            assert!(client.poll_transmit(&mut out));
-            client.handle_written(now);
-            client.at(now).cancel(first, Some("enough"));
-            _ = client.at(now).notify::<RootsListChanged>(&Default::default());
-            client.handle_timeout(client.poll_timeout().unwrap());
-            client.at(now).abort(LostReason::Failed("x".into()));
-            while client.poll_event().is_some() {}
-            client.handle_eof(now, "over");
-        })
-    }
-
-    #[test]
-    fn client_does_the_same_again() {
-        let trace = client();
-        let report = replay_machines(&trace).unwrap();
-        assert_eq!((report.machines, report.steps), (1, trace.records.len()));
-        assert!(report.steps > 20);
-    }
-
-    /// What layers hold back and change comes back as they left it.
-    #[test]
-    fn layers_leave_the_same_again() {
-        let trace = traced(|recorder| {
-            let now = Instant::ORIGIN;
-            let mut config = ClientConfig::new(info());
-            config.recorder = Some(recorder.clone());
-            let mut client = StreamClient::new(config.clone());
-            client.hold();
-            assert!(client.poll_link().is_some());
-            client.handle_open(now);
-            client.handle_input(now, Bytes::from_static(b"\xff\n{}\n"));
-            client.handle_eof(now, "over");
-            while let Some(mut piece) = client.poll_held() {
-                if let HeldPiece::Block(block) = &mut piece {
-                    block.extend(b"{}\n");
-                }
-                client.release(now, piece);
-                _ = client.poll_transmit(&mut Vec::new());
-            }
-            client.stop_holding();
-            while client.poll_event().is_some() {}
-            #[cfg(feature = "http")]
-            {
-                let mut client =
-                    HttpClient::new(HttpClientConfig::new(config, "http://localhost"), now).unwrap();
-                client.hold();
-                let events =
-                    b"data: {\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":1,\"message\":\"\"}}\n\n";
-                for _ in 0..20 {
-                    while let Some(piece) = client.poll_held() {
-                        client.release(now, piece);
-                    }
-                    if let Some(super::super::http::client::Action::Open(request)) = client.poll_action() {
-                        let id = request.exchange;
-                        client.handle_head(now, id, 200, &[("Content-Type", "text/event-stream")]);
-                        client.handle_body(now, id, Bytes::from_static(events));
-                        client.handle_end(now, id, super::super::http::ExchangeEnd::Complete);
-                    }
-                }
-            }
-        });
-        let report = replay_machines(&trace).unwrap();
-        assert_eq!(report.steps, trace.records.len());
-        assert!(report.steps > 40 && report.unfinished.is_empty(), "{report:?}");
-    }
-
-    /// Any other step at any place is the first difference.
-    #[test]
-    fn first_difference_is_shown_from_both_sides() {
-        let original = client();
-        for index in 1..original.records.len() {
-            let mut trace = original.clone();
-            let TraceEvent::Machine(step) = &mut trace.records[index].event else { panic!() };
-            match &mut step.step {
-                MachineStep::Event(text) | MachineStep::Link(text) | MachineStep::Returned(text) => {
-                    text.push('x');
-                }
-                MachineStep::Transmit(sent) => *sent = Some(TracedFrame::whole(b"x")),
-                // The timeout before it was another one.
-                _ => step.due = Some(1),
-            }
-            let recorded = step.clone();
-            let Err(MachineReplayError::Different(difference)) = replay_machines(&trace) else {
-                panic!("{recorded:?}")
-            };
-            assert_eq!((difference.record, &difference.recorded), (index, &recorded));
-            assert_ne!(difference.replayed, Some(recorded));
-        }
-        let mut trace = original;
-        let count = trace.records.len();
-        trace.records.push(trace.records[count - 2].clone());
-        let error = replay_machines(&trace).unwrap_err();
-        let MachineReplayError::Different(difference) = &error else { panic!("{error}") };
-        assert_eq!(difference.replayed, None);
-    }
-
-    /// The first step of the trace after a change.
-    fn changed(change: impl FnOnce(&mut MachineOrigin)) -> Result<MachineReplayReport, MachineReplayError> {
-        let mut trace = client();
-        let TraceEvent::Machine(step) = &mut trace.records[0].event else { panic!() };
-        let MachineStep::Created(origin) = &mut step.step else { panic!() };
-        change(origin);
-        replay_machines(&trace)
-    }
-
-    #[test]
-    fn what_cannot_run_here_is_a_typed_error() {
-        assert!(matches!(
-            changed(|origin| origin.version.push('1')),
-            Err(MachineReplayError::Version { .. })
-        ));
-        assert!(matches!(changed(|origin| origin.features.clear()), Err(MachineReplayError::Version { .. })));
-        assert!(matches!(changed(|origin| origin.kind.push('1')), Err(MachineReplayError::Kind { .. })));
-        assert!(matches!(
-            changed(|origin| origin.config.clear()),
-            Err(MachineReplayError::Unreadable { .. })
-        ));
-        let mut trace = client();
-        trace.records.remove(0);
-        assert_eq!(replay_machines(&trace), Err(MachineReplayError::NoOrigin { connection: 7 }));
-        trace.records.clear();
-        assert_eq!(replay_machines(&trace), Err(MachineReplayError::NoMachines { redacted: false }));
-        trace.records.push(TraceRecord::new(Default::default(), 0, TraceEvent::Lost { records: 3 }));
-        assert_eq!(replay_machines(&trace), Err(MachineReplayError::Lost { records: 3 }));
-        let trace = traced(|recorder| {
-            let mut config = ServerConfig::new(info());
-            config.subscription_access = Some(SubscriptionAccess::new(|_, _| true));
-            config.recorder = Some(recorder);
-            StreamServer::new(config);
-        });
-        let what = "access control for subscriptions".into();
-        assert_eq!(replay_machines(&trace), Err(MachineReplayError::Missing { what }));
-    }
 }

@@ -67,14 +67,12 @@ config! {
         pub write_timeout: Duration = Duration::from_secs(60),
         /// Access control for subscriptions to tasks (the tasks extension). Default: none; a subscription to any task
         /// id is granted.
-        #[cfg_attr(feature = "trace-file", serde(skip))]
         pub task_access: Option<TaskAccess> = None,
         /// Access control for subscriptions to resources. Default: none; a subscription to any URI is granted.
-        #[cfg_attr(feature = "trace-file", serde(skip))]
         pub subscription_access: Option<SubscriptionAccess> = None,
         /// Limits on the memory that the client can make this side use.
         pub limits: Limits = Limits::default(),
-        /// What takes the records of machines on streams and channels, to run them again. Default: none.
+        /// What takes the records of machines, to run them again. Default: none.
         #[serde(skip)]
         pub recorder: Option<MachineRecorder> = None; only with "trace-file",
     }
@@ -97,14 +95,24 @@ impl ServerConfig {
 
     /// What no record of the configuration has.
     #[cfg(feature = "trace-file")]
-    pub(crate) fn unwritten(&self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn unwritten(&self) -> Option<String> {
         let unknown = |name: &&str| MethodInfo::all().all(|info| info.name != *name);
-        let parts = [
-            ("access control for tasks", self.task_access.is_some()),
-            ("access control for subscriptions", self.subscription_access.is_some()),
-            ("lifetimes for methods of its own", self.cache_by_method.keys().any(unknown)),
-        ];
-        parts.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name)
+        self.cache_by_method.keys().any(unknown).then(|| "lifetimes for methods of its own".to_owned())
+    }
+
+    /// The configuration of a machine that is recorded, with the answers of its access control.
+    #[cfg(feature = "trace-file")]
+    pub(crate) fn recorded(self: Arc<Self>, recorder: &MachineRecorder) -> Arc<Self> {
+        if self.task_access.is_none() && self.subscription_access.is_none() {
+            return self;
+        }
+        let mut config = Self::clone(&self);
+        for access in [&mut config.task_access, &mut config.subscription_access].into_iter().flatten() {
+            let (recorder, own) = (recorder.clone(), access.clone());
+            *access =
+                SubscriptionAccess::new(move |name, principal| recorder.ask(|| own.allows(name, principal)));
+        }
+        Arc::new(config)
     }
 
     /// Whether the application answers requests of a method that the protocol does not define.
@@ -175,6 +183,12 @@ impl PreparedConfig {
             .map(Arc::new);
         Self { config, info }
     }
+
+    /// That of a machine that is recorded.
+    #[cfg(all(feature = "trace-file", feature = "http"))]
+    pub(crate) fn recorded(&self, recorder: &MachineRecorder) -> Self {
+        Self { config: self.config.clone().recorded(recorder), info: self.info.clone() }
+    }
 }
 
 /// Access check for subscriptions: whether a principal may learn of the changes of a resource, or of the
@@ -212,3 +226,19 @@ impl SubscriptionAccess {
 }
 
 debug_fields! { SubscriptionAccess {} }
+
+/// A record has that there is one, and its answers elsewhere.
+#[cfg(feature = "trace-file")]
+impl serde::Serialize for SubscriptionAccess {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bool(true)
+    }
+}
+
+#[cfg(feature = "trace-file")]
+impl<'de> serde::Deserialize<'de> for SubscriptionAccess {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let _: bool = serde::Deserialize::deserialize(deserializer)?;
+        Ok(Self::new(|_, _| true))
+    }
+}

@@ -31,11 +31,14 @@ use crate::transport::http::{HeaderValues, read_headers};
 /// }));
 /// ```
 #[derive(Clone)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub struct CorsOrigins(Allowed);
 
 #[derive(Clone)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 enum Allowed {
     Only(Vec<String>),
+    #[cfg_attr(feature = "trace-file", serde(skip))]
     Matching(Arc<dyn Fn(&str) -> bool + Send + Sync>),
 }
 
@@ -49,6 +52,12 @@ impl CorsOrigins {
     /// writes its origin in lower case.
     pub fn matching(allows: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         Self(Allowed::Matching(Arc::new(allows)))
+    }
+
+    /// Whether it is a list, which a record has.
+    #[cfg(feature = "trace-file")]
+    pub(super) fn is_list(&self) -> bool {
+        matches!(self.0, Allowed::Only(_))
     }
 
     fn allows(&self, origin: &str) -> bool {

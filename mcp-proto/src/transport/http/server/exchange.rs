@@ -5,6 +5,8 @@
 use alloc::sync::Arc;
 
 use super::Setup;
+#[cfg(feature = "trace-file")]
+use super::recorded::{ExchangeInput, chunk_step, head_step, whole_body_step};
 use super::request_head::RetainedHead;
 #[cfg(feature = "std")]
 use super::response::AnswerBody;
@@ -18,6 +20,8 @@ use crate::peer::{LostReason, Machine as _, Outbox, Principal, server as peer};
 use crate::prelude::*;
 use crate::quota::BytePermit;
 use crate::rpc::{Frame, Message};
+#[cfg(feature = "trace-file")]
+use crate::trace_file::{MachineRecorder, MachineStep, json};
 
 /// A request on the server that has no session, from its admission to the end of its answer: one of the modern era, or
 /// one of the legacy era on a [stateless](super::HttpServerConfig::stateless) server.
@@ -41,6 +45,8 @@ pub struct Exchange {
     /// When the next keep-alive comment is due.
     comment_at: Option<Instant>,
     body: Option<BytePermit>,
+    #[cfg(feature = "trace-file")]
+    recorder: Option<MachineRecorder>,
 }
 
 impl Exchange {
@@ -49,7 +55,18 @@ impl Exchange {
         prepared: &PreparedConfig,
         head: RetainedHead,
         principal: Option<Principal>,
+        now: Instant,
     ) -> Self {
+        #[cfg(feature = "trace-file")]
+        let recorder = head.recorder;
+        #[cfg(feature = "trace-file")]
+        let recorded = recorder.as_ref().map(|recorder| {
+            let input = ExchangeInput::Open(principal.clone());
+            recorder.record(Some(now), MachineStep::Http(json(&input)), None);
+            prepared.recorded(recorder)
+        });
+        #[cfg(feature = "trace-file")]
+        let prepared = recorded.as_ref().unwrap_or(prepared);
         let RetainedHead { accepts, permit, .. } = head;
         let mut server = Server::from_prepared(prepared);
         server.set_principal(principal);
@@ -59,8 +76,10 @@ impl Exchange {
             output: ExchangeOutput::new(accepts, permit.as_ref().map(BytePermit::account)),
             queued_before: 0,
             waiting_since: None,
-            comment_at: None,
+            comment_at: now.after(setup.config().keepalive),
             body: permit,
+            #[cfg(feature = "trace-file")]
+            recorder,
         }
     }
 
@@ -91,12 +110,11 @@ impl Exchange {
     ) -> Self {
         let ModernRequest { request, head, principal } = request;
         //= S3.13 "SSE of a request carries only notifications for that request"
-        let mut exchange = Self::new(setup, setup.modern(), head, principal);
+        let mut exchange = Self::new(setup, setup.modern(), head, principal, now);
         exchange.output.has_parts = setup.config().has_parts(&request.method);
         prepare(&mut exchange.server);
         exchange.run(now, |server, out| server.handle_exchange(now, request, out));
         exchange.output.stage = Stage::Handling;
-        exchange.comment_at = exchange.next_comment(now);
         exchange
     }
 
@@ -106,7 +124,7 @@ impl Exchange {
     #[must_use]
     pub fn open_stateless(setup: &Setup, post: StatelessPost, now: Instant) -> Self {
         let StatelessPost { frame, revision, head, principal } = post;
-        let mut exchange = Self::new(setup, setup.legacy(), head, principal);
+        let mut exchange = Self::new(setup, setup.legacy(), head, principal, now);
         if let Some(revision) = revision {
             exchange.server.set_stateless(revision);
         }
@@ -116,7 +134,6 @@ impl Exchange {
         // The status of an error of the legacy era is that of a result.
         exchange.output.stage = Stage::Handling;
         exchange.run(now, |server, out| server.handle_frame(now, frame, out));
-        exchange.comment_at = exchange.next_comment(now);
         exchange
     }
 
@@ -170,6 +187,7 @@ impl Exchange {
 
     /// Cancels the request: the client has disconnected.
     pub fn handle_disconnect(&mut self, now: Instant) {
+        record!(self, Some(now), MachineStep::Http(json(&ExchangeInput::Disconnect)));
         self.run(now, |server, out| {
             //= S3.16 "Client disconnect = cancel"
             server.abort(peer::CloseReason::Lost(LostReason::Disconnected(String::new())));
@@ -182,7 +200,9 @@ impl Exchange {
     /// Returns the head of the answer once its status and form are decided.
     #[must_use]
     pub fn poll_head(&mut self) -> Option<ResponseHead> {
-        self.output.head()
+        let head = self.output.head()?;
+        record!(self, None, head_step(0, &head));
+        Some(head)
     }
 
     /// Returns the next part of the body.
@@ -191,8 +211,15 @@ impl Exchange {
     /// still queued here.
     #[must_use]
     pub fn poll_body(&mut self) -> Chunk {
+        #[cfg(feature = "trace-file")]
+        let was_waiting = self.waiting_since.is_some();
         self.waiting_since = None;
-        self.output.take()
+        let chunk = self.output.take();
+        #[cfg(feature = "trace-file")]
+        if was_waiting || chunk != Chunk::Pending {
+            record!(self, None, chunk_step(0, &chunk));
+        }
+        chunk
     }
 
     /// Takes the body of a JSON answer whose head was taken: nothing follows it, and the exchange can be dropped. `None` for
@@ -200,7 +227,12 @@ impl Exchange {
     #[cfg(feature = "std")]
     pub(crate) fn take_body(&mut self) -> Option<AnswerBody> {
         let deadline = self.write_deadline();
-        if self.server.session().is_some() { None } else { self.output.take_body(deadline) }
+        if self.server.session().is_some() {
+            return None;
+        }
+        let body = self.output.take_body(deadline)?;
+        record!(self, None, whole_body_step(0, &body.bytes));
+        Some(body)
     }
 
     /// Takes the `_meta` of the request for the server's cache, if the request was admitted.
@@ -229,6 +261,7 @@ impl ServerTransport for Exchange {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
+        record!(self, Some(now), MachineStep::Timeout);
         if self.write_deadline().is_some_and(|deadline| deadline <= now) {
             let waited = self.setup.config().server.write_timeout;
             self.run(now, |server, out| {
@@ -244,7 +277,9 @@ impl ServerTransport for Exchange {
     }
 
     fn poll_event(&mut self) -> Option<peer::Event> {
-        self.server.poll_event()
+        let event = self.server.poll_event()?;
+        record!(self, None, MachineStep::Event(format!("{event:?}")));
+        Some(event)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -258,7 +293,7 @@ impl ServerTransport for Exchange {
             server: &mut self.server,
             outbox: &mut self.output,
             #[cfg(feature = "trace-file")]
-            recorder: None,
+            recorder: self.recorder.as_ref(),
         }
     }
 

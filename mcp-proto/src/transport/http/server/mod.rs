@@ -45,6 +45,9 @@
 mod cors;
 mod exchange;
 mod origin;
+#[cfg(feature = "trace-file")]
+#[cfg_attr(not(feature = "std"), allow(dead_code, reason = "machines run again with `std` alone"))]
+mod recorded;
 mod request_head;
 mod request_intake;
 mod response;
@@ -60,10 +63,16 @@ use crate::peer::server::{Eras, PreparedConfig, ServerConfig};
 use crate::prelude::*;
 use crate::quota::{ByteLimits, RateLimit};
 use crate::schema::{CallTool, Direction, Extension, Method as _, ServerCapabilities};
+#[cfg(feature = "trace-file")]
+use crate::trace_file::MachineRecorder;
 
 pub use cors::CorsOrigins;
 pub use exchange::Exchange;
 pub use origin::{Hosts, Origins, ProxyAddressError, TrustedProxies, TrustedProxy};
+#[cfg(all(feature = "trace-file", feature = "std"))]
+pub(crate) use recorded::{
+    EXCHANGE, ExchangeInput, ExchangeOrigin, SERVER, SESSION, SessionInput, SessionOrigin,
+};
 pub use request_head::{RequestHead, SessionId};
 pub use request_intake::RequestIntake;
 #[cfg(feature = "std")]
@@ -93,6 +102,7 @@ config! {
     /// ```
     #[derive(Clone, Debug)]
     #[non_exhaustive]
+    #[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
     pub struct HttpServerConfig {
         /// The configuration of the server independent of HTTP.
         ///
@@ -232,6 +242,7 @@ config! {
     ///
     /// <https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse>
     #[derive(Clone, Debug, PartialEq, Eq)]
+    #[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
     pub struct LegacyPaths {
         /// The path where a client opens its event stream. It may equal the path of the endpoint. Default `/sse`.
         pub events: String = "/sse".into(),
@@ -263,6 +274,8 @@ struct SharedSetup {
     modern: PreparedConfig,
     /// The server configuration for sessions, or for single requests without them, restricted to the legacy era.
     legacy: PreparedConfig,
+    #[cfg(feature = "trace-file")]
+    recorder: Option<MachineRecorder>,
 }
 
 impl Setup {
@@ -276,7 +289,14 @@ impl Setup {
         let all = config.server.capabilities.clone();
         let to_legacy = if config.stateless { without_sessions(all.clone()) } else { all.clone() };
         let (modern, legacy) = (of(Eras::ModernOnly, all), of(Eras::LegacyOnly, to_legacy));
-        Self(Arc::new(SharedSetup { config, modern, legacy }))
+        Self(Arc::new(SharedSetup {
+            #[cfg(feature = "trace-file")]
+            recorder: (config.server.recorder.as_ref())
+                .map(|recorder| recorder.begin(None, recorded::server_origin(&config))),
+            config,
+            modern,
+            legacy,
+        }))
     }
 
     /// Returns the configuration.
@@ -306,6 +326,25 @@ impl Setup {
         let extensions = &self.0.config.server.extensions;
         let (extension, method) = admission::find_method(extensions, method, Direction::ClientToServer)?;
         Some((extension, method.name_param()?))
+    }
+
+    /// Returns the recorder of the server, if its exchanges and sessions are recorded.
+    #[cfg(feature = "trace-file")]
+    pub(crate) fn recorder(&self) -> Option<&MachineRecorder> {
+        self.0.recorder.as_ref()
+    }
+
+    /// Returns this configuration with another recorder for an exchange or a session.
+    #[cfg(all(feature = "trace-file", feature = "std"))]
+    pub(crate) fn recorded_by(&self, recorder: &MachineRecorder) -> Self {
+        let SharedSetup { config, modern, legacy, recorder: own } = &*self.0;
+        let server = own.as_ref().map_or(0, MachineRecorder::machine);
+        Self(Arc::new(SharedSetup {
+            config: config.clone(),
+            modern: modern.clone(),
+            legacy: legacy.clone(),
+            recorder: Some(recorder.of_machine(server)),
+        }))
     }
 
     fn eras(&self) -> Eras {

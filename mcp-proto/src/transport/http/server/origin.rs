@@ -12,6 +12,7 @@ use crate::transport::http::{Fields, HeaderValues, IpNetwork, read_headers};
 /// page of another site sent it, as an image for example.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub enum Origins {
     /// Pages of this machine: `http` or `https` at `localhost` or a loopback address, any port.
     #[default]
@@ -25,6 +26,7 @@ pub enum Origins {
 /// The `Host` values that are served. A name rebound to this machine's address (DNS rebinding) is not among them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
 pub enum Hosts {
     /// `localhost` and loopback addresses, any port.
     #[default]

@@ -10,6 +10,8 @@ use crate::prelude::*;
 use crate::quota::{BytePermit, QuotaOwner};
 use crate::rpc::{ErrorId, code};
 use crate::schema::{Era, Revision};
+#[cfg(feature = "trace-file")]
+use crate::trace_file::MachineRecorder;
 use crate::transport::http::{Fields, HeaderValues, header, read_headers};
 
 /// The head of an HTTP request, borrowed from the adapter.
@@ -67,6 +69,9 @@ pub(super) struct RetainedHead {
     pub(super) params: Vec<(String, Vec<u8>)>,
     /// The permit for the body's bytes, if they count in a budget.
     pub(super) permit: Option<BytePermit>,
+    /// The recorder of the exchange.
+    #[cfg(feature = "trace-file")]
+    pub(super) recorder: Option<MachineRecorder>,
 }
 
 /// The error message for a version header that cannot be served.

@@ -8,6 +8,8 @@ use bytes::{Bytes, BytesMut};
 use super::Setup;
 use super::cors::answer_preflight;
 use super::origin::{FETCH_SITE, rejection_message};
+#[cfg(feature = "trace-file")]
+use super::recorded::{EXCHANGE, ExchangeOrigin};
 use super::request_head::{RequestHead, RetainedHead, SessionId, SingleHeader, VersionHeader};
 use super::response::{AcceptedTypes, EVENTS, HttpResponse, JSON};
 use super::route::{RequestRoute, route, route_message};
@@ -19,8 +21,20 @@ use crate::rpc::KnownObject;
 #[cfg(feature = "std")]
 use crate::schema::Revision;
 use crate::schema::{CallTool, Era, Method};
+#[cfg(feature = "trace-file")]
+use crate::trace_file::{MachineOrigin, MachineRecorder, MachineStep, TracedFrame};
 use crate::transport::http::param_headers::ParamHeaders;
 use crate::transport::http::{Fields, HeaderValues, header, read_headers};
+
+/// Records a step, if the exchange has a recorder. It has no clock before it is open.
+macro_rules! record {
+    ($self:ident, $step:expr) => {
+        #[cfg(feature = "trace-file")]
+        if let Some(recorder) = &$self.head.recorder {
+            recorder.record(None, $step, None);
+        }
+    };
+}
 
 /// A request whose body is still being received.
 ///
@@ -68,6 +82,31 @@ impl RequestIntake {
     /// # Errors
     /// The answer to a request that is refused, or that asks before another (CORS); its body need not be read.
     pub fn new(setup: &Setup, head: &RequestHead<'_>) -> Result<Self, HttpResponse> {
+        #[cfg(feature = "trace-file")]
+        if let Some(server) = setup.recorder() {
+            return Self::record(setup, head, server);
+        }
+        Self::check(setup, head)
+    }
+
+    /// Begins to record the exchange of a request.
+    #[cfg(feature = "trace-file")]
+    fn record(setup: &Setup, head: &RequestHead<'_>, server: &MachineRecorder) -> Result<Self, HttpResponse> {
+        let origin = ExchangeOrigin::new(server.machine(), head);
+        let recorder = server.begin(None, MachineOrigin::new(EXCHANGE, &origin));
+        match Self::check(setup, head) {
+            Ok(mut intake) => {
+                intake.head.recorder = Some(recorder);
+                Ok(intake)
+            }
+            Err(answer) => {
+                recorder.record(None, MachineStep::Returned(answer.whole_text()), None);
+                Err(answer)
+            }
+        }
+    }
+
+    fn check(setup: &Setup, head: &RequestHead<'_>) -> Result<Self, HttpResponse> {
         // Those that most requests have come first.
         let headers = read_headers(
             head.fields,
@@ -134,6 +173,8 @@ impl RequestIntake {
             session: session.first.map(|id| SessionId::parse(id.trim_ascii())),
             params: Vec::new(),
             permit: None,
+            #[cfg(feature = "trace-file")]
+            recorder: None,
         };
         let opens_events = match place {
             EndpointKind::Events => true,
@@ -189,6 +230,11 @@ impl RequestIntake {
     #[must_use]
     #[inline]
     pub fn charge(mut self, account: &ByteAccount) -> Self {
+        #[cfg(feature = "trace-file")]
+        if let Some(recorder) = &self.head.recorder {
+            self.head.permit = Some(account.recorded(recorder).permit());
+            return self;
+        }
         self.head.permit = Some(account.permit());
         self
     }
@@ -207,6 +253,7 @@ impl RequestIntake {
     /// Replaces the body.
     #[cfg(feature = "std")]
     pub(crate) fn set_body(&mut self, body: Bytes) {
+        record!(self, MachineStep::Message(TracedFrame::whole(&body)));
         if let Some(permit) = &mut self.head.permit {
             permit.set(body.len());
         }
@@ -219,6 +266,16 @@ impl RequestIntake {
     /// The answer to a request whose body is too long, or for which the byte budget has no room; the rest need not be
     /// read.
     pub fn handle_body(&mut self, bytes: Bytes) -> Result<(), HttpResponse> {
+        record!(self, MachineStep::Input(TracedFrame::whole(&bytes)));
+        let taken = self.append(bytes);
+        #[cfg(feature = "trace-file")]
+        if let Err(answer) = &taken {
+            record!(self, MachineStep::Returned(answer.whole_text()));
+        }
+        taken
+    }
+
+    fn append(&mut self, bytes: Bytes) -> Result<(), HttpResponse> {
         if bytes.is_empty() || !self.wants_body() {
             return Ok(());
         }
@@ -254,9 +311,12 @@ impl RequestIntake {
     /// The caller measures the time.
     #[must_use]
     pub fn time_out(self) -> HttpResponse {
+        record!(self, MachineStep::Timeout);
         let timeout = self.setup.config().body_timeout;
         let what = format!("the request body did not arrive within {timeout:?}");
-        self.head.version.refuse(408, what)
+        let answer = self.head.version.refuse(408, what);
+        record!(self, MachineStep::Returned(answer.whole_text()));
+        answer
     }
 
     /// Returns the revision that the headers name.
@@ -276,11 +336,19 @@ impl RequestIntake {
 
     /// Like [`finish`](Self::finish), with the `_meta` of an earlier request.
     pub(crate) fn finish_knowing(self, known_meta: KnownObject<'_>) -> RequestRoute {
-        match self.target {
+        record!(self, MachineStep::Eof(String::new()));
+        #[cfg(feature = "trace-file")]
+        let recorder = self.head.recorder.clone();
+        let routed = match self.target {
             IntakeTarget::Endpoint => route(&self.setup, self.head, &self.body, known_meta),
             IntakeTarget::Messages(id) => route_message(&self.setup, self.head, id, &self.body),
             IntakeTarget::Routed(routed) => *routed,
+        };
+        #[cfg(feature = "trace-file")]
+        if let Some(recorder) = recorder {
+            recorder.record(None, MachineStep::Returned(routed.whole_text()), None);
         }
+        routed
     }
 }
 

@@ -21,6 +21,12 @@ use crate::transport::http::server::response::{Chunk, HttpResponse, ResponseHead
 pub struct ConnectionId(NonZeroU64);
 
 impl ConnectionId {
+    /// Creates the id of this number.
+    #[cfg(all(feature = "trace-file", feature = "std"))]
+    pub(crate) fn new(number: u64) -> Option<Self> {
+        NonZeroU64::new(number).map(Self)
+    }
+
     /// Returns the plain number, for maps and logs.
     #[must_use]
     pub const fn number(self) -> u64 {

@@ -6,6 +6,10 @@ mod streams;
 use bytes::Bytes;
 use streams::{ResponseStreams, SessionTransport, UnknownEvent};
 
+#[cfg(feature = "trace-file")]
+use super::recorded::{
+    SESSION, SessionInput, SessionOrigin, chunk_step, head_step, listen_text, whole_body_step,
+};
 use super::request_head::{RetainedHead, SESSION_QUERY, SessionId};
 #[cfg(feature = "std")]
 use super::response::AnswerBody;
@@ -19,6 +23,8 @@ use crate::prelude::*;
 use crate::quota::{ByteAccount, BytePermit, FairTable};
 use crate::rpc::{Batch, ErrorId, ErrorObject, Frame, Id, Malformed, Message, code};
 use crate::schema::{Cancelled, CancelledParams, Initialize, Method, Notification};
+#[cfg(feature = "trace-file")]
+use crate::trace_file::{MachineOrigin, MachineRecorder, MachineStep, json};
 
 pub use connections::ConnectionId;
 #[cfg(feature = "std")]
@@ -46,6 +52,8 @@ pub struct Session {
     streams: ResponseStreams,
     /// When the session became idle: no stream open, no request and no handler running.
     idle_since: Option<Instant>,
+    #[cfg(feature = "trace-file")]
+    recorder: Option<MachineRecorder>,
 }
 
 /// How a posted message is answered.
@@ -71,13 +79,16 @@ impl Session {
         now: Instant,
     ) -> Result<(Self, HttpResponse), HttpResponse> {
         let mut session = Self::new(setup, SessionTransport::Streamable, now);
+        #[cfg(feature = "trace-file")]
+        session.begin_recording(setup, id, Some(&post.head), now);
         if let Some(permit) = &post.head.permit {
-            session.charge(permit.account());
+            session.charge_to(permit.account());
         }
-        let answer = match session.handle_post(now, post) {
+        let answer = match session.take_post(now, post) {
             PostOutcome::Answer(answer) => answer,
             PostOutcome::Connection(connection) => session.read_to_end(connection, now),
         };
+        record!(session, Some(now), MachineStep::Returned(answer.whole_text()));
         if session.server.session().is_none() {
             return Err(answer);
         }
@@ -94,6 +105,8 @@ impl Session {
     #[must_use]
     pub fn open_legacy(setup: &Setup, id: SessionId, now: Instant) -> (Self, ConnectionId) {
         let mut session = Self::new(setup, SessionTransport::HttpSse, now);
+        #[cfg(feature = "trace-file")]
+        session.begin_recording(setup, id, None, now);
         let connection = session.run(now, |_, streams| {
             let connection = streams.listen();
             let paths = setup.config().legacy_sse.clone();
@@ -115,14 +128,27 @@ impl Session {
             server: Server::for_connection(setup.legacy()),
             streams: ResponseStreams::new(setup, transport, now),
             idle_since: Some(now),
+            #[cfg(feature = "trace-file")]
+            recorder: None,
         }
+    }
+
+    /// Begins to record the session, if its server is recorded.
+    #[cfg(feature = "trace-file")]
+    fn begin_recording(&mut self, setup: &Setup, id: SessionId, head: Option<&RetainedHead>, now: Instant) {
+        let Some(server) = setup.recorder() else { return };
+        let post = head.and_then(|head| head.recorder.as_ref()).map(MachineRecorder::machine);
+        let origin = SessionOrigin { server: server.machine(), id: id.to_hex(), post };
+        let recorder = server.begin(Some(now), MachineOrigin::new(SESSION, &origin));
+        self.server = Server::for_connection(&setup.legacy().recorded(&recorder));
+        self.recorder = Some(recorder);
     }
 
     /// Collects everything queued on a stream into one response.
     fn read_to_end(&mut self, connection: ConnectionId, now: Instant) -> HttpResponse {
-        let head = self.poll_head(connection);
+        let head = self.streams.connections.head(connection);
         let mut body = Vec::new();
-        while let Chunk::Bytes(bytes) = self.poll_body(now, connection) {
+        while let Chunk::Bytes(bytes) = self.take_chunk(now, connection) {
             body.extend_from_slice(&bytes);
         }
         let (status, headers) =
@@ -157,6 +183,15 @@ impl Session {
 
     /// Handles a posted message.
     pub fn handle_post(&mut self, now: Instant, post: Post) -> PostOutcome {
+        #[cfg(feature = "trace-file")]
+        let exchange = post.head.recorder.as_ref().map_or(0, MachineRecorder::machine);
+        record!(self, Some(now), MachineStep::Http(json(&SessionInput::Post(exchange))));
+        let outcome = self.take_post(now, post);
+        record!(self, Some(now), MachineStep::Returned(outcome.whole_text()));
+        outcome
+    }
+
+    fn take_post(&mut self, now: Instant, post: Post) -> PostOutcome {
         if self.is_closed() {
             return PostOutcome::Answer(HttpResponse::unknown_session(post.request_id()));
         }
@@ -317,6 +352,13 @@ impl Session {
     /// # Errors
     /// The answer to the client, if there is no such event or the session is over.
     pub fn listen(&mut self, now: Instant, last_event: Option<&str>) -> Result<ConnectionId, HttpResponse> {
+        record!(self, Some(now), MachineStep::Http(json(&SessionInput::Listen(last_event.map(Into::into)))));
+        let listening = self.open_stream(now, last_event);
+        record!(self, Some(now), MachineStep::Returned(listen_text(&listening)));
+        listening
+    }
+
+    fn open_stream(&mut self, now: Instant, last_event: Option<&str>) -> Result<ConnectionId, HttpResponse> {
         if self.is_closed() || self.streams.transport == SessionTransport::HttpSse {
             return Err(HttpResponse::unknown_session(None));
         }
@@ -336,15 +378,20 @@ impl Session {
 
     /// Ends the session at the client's request; returns the answer.
     pub fn delete(&mut self, now: Instant) -> HttpResponse {
-        if self.is_closed() {
-            return HttpResponse::unknown_session(None);
-        }
-        self.run(now, |server, _| server.abort(peer::CloseReason::Done));
-        HttpResponse::empty(200)
+        record!(self, Some(now), MachineStep::Http(json(&SessionInput::Delete)));
+        let answer = if self.is_closed() {
+            HttpResponse::unknown_session(None)
+        } else {
+            self.run(now, |server, _| server.abort(peer::CloseReason::Done));
+            HttpResponse::empty(200)
+        };
+        record!(self, Some(now), MachineStep::Returned(answer.whole_text()));
+        answer
     }
 
     /// Handles the client's disconnect from a connection. Requests continue; only a session of a 2024-11-05 client ends.
     pub fn handle_disconnect(&mut self, now: Instant, connection: ConnectionId) {
+        record!(self, Some(now), MachineStep::Http(json(&SessionInput::Disconnect(connection.number()))));
         self.run(now, |server, streams| {
             streams.handle_disconnect(connection);
             if streams.transport == SessionTransport::HttpSse {
@@ -357,6 +404,15 @@ impl Session {
     ///
     /// [`open`](Self::open) uses the account of the request.
     pub fn charge(&mut self, account: &ByteAccount) {
+        record!(self, None, MachineStep::Http(json(&SessionInput::Charge)));
+        self.charge_to(account);
+    }
+
+    fn charge_to(&mut self, account: &ByteAccount) {
+        #[cfg(feature = "trace-file")]
+        if let Some(recorder) = &self.recorder {
+            return self.streams.charge(&account.recorded(recorder));
+        }
         self.streams.charge(account);
     }
 
@@ -365,7 +421,9 @@ impl Session {
     /// Returns the head of the answer on a connection once it is decided; an empty 404 if there is no such connection.
     #[must_use]
     pub fn poll_head(&mut self, connection: ConnectionId) -> Option<ResponseHead> {
-        self.streams.connections.head(connection)
+        let head = self.streams.connections.head(connection)?;
+        record!(self, None, head_step(connection.number(), &head));
+        Some(head)
     }
 
     /// Returns the next part of the body of a connection; the end if there is no such connection.
@@ -374,6 +432,15 @@ impl Session {
     /// still queued here.
     #[must_use]
     pub fn poll_body(&mut self, now: Instant, connection: ConnectionId) -> Chunk {
+        let chunk = self.take_chunk(now, connection);
+        #[cfg(feature = "trace-file")]
+        if chunk != Chunk::Pending {
+            record!(self, Some(now), chunk_step(connection.number(), &chunk));
+        }
+        chunk
+    }
+
+    fn take_chunk(&mut self, now: Instant, connection: ConnectionId) -> Chunk {
         let chunk = self.streams.take(connection, now);
         self.update_idle(now);
         chunk
@@ -384,13 +451,16 @@ impl Session {
     pub(crate) fn take_answer(&mut self, now: Instant, connection: ConnectionId) -> Option<AnswerBody> {
         let body = self.streams.take_answer(connection)?;
         self.update_idle(now);
+        record!(self, Some(now), whole_body_step(connection.number(), &body.bytes));
         Some(body)
     }
 
     /// Returns the next connection with new output.
     #[must_use]
     pub fn poll_connection(&mut self) -> Option<ConnectionId> {
-        self.streams.connections.poll_readable()
+        let connection = self.streams.connections.poll_readable()?;
+        record!(self, None, MachineStep::Action(format!("{connection:?}")));
+        Some(connection)
     }
 
     // --- Getters ---
@@ -416,6 +486,7 @@ impl ServerTransport for Session {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
+        record!(self, Some(now), MachineStep::Timeout);
         let expired = self.expiry().is_some_and(|expiry| expiry <= now);
         self.run(now, |server, streams| {
             server.handle_timeout(now, streams);
@@ -427,7 +498,9 @@ impl ServerTransport for Session {
     }
 
     fn poll_event(&mut self) -> Option<peer::Event> {
-        self.server.poll_event()
+        let event = self.server.poll_event()?;
+        record!(self, None, MachineStep::Event(format!("{event:?}")));
+        Some(event)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -441,7 +514,7 @@ impl ServerTransport for Session {
             server: &mut self.server,
             outbox: &mut self.streams,
             #[cfg(feature = "trace-file")]
-            recorder: None,
+            recorder: self.recorder.as_ref(),
         }
     }
 

@@ -2,8 +2,14 @@
 
 use super::{ConnectionId, ResponseStreams, SessionTransport, StreamTable};
 use crate::Instant;
+#[cfg(feature = "trace-file")]
+use crate::peer::server::ServerTransport as _;
 use crate::peer::server::{IdleServer, Server};
 use crate::quota::BytePermit;
+#[cfg(feature = "trace-file")]
+use crate::trace_file::{MachineRecorder, MachineStep, json};
+#[cfg(feature = "trace-file")]
+use crate::transport::http::server::SessionInput;
 use crate::transport::http::server::Setup;
 use crate::transport::http::server::session::Session;
 
@@ -14,6 +20,8 @@ pub(crate) struct IdleSession {
     server: IdleServer,
     streams: IdleStreams,
     idle_since: Option<Instant>,
+    #[cfg(feature = "trace-file")]
+    recorder: Option<MachineRecorder>,
 }
 
 impl Session {
@@ -24,21 +32,36 @@ impl Session {
             return None;
         }
         let server = self.server.take_idle()?;
+        record!(self, None, MachineStep::Http(json(&SessionInput::Pack)));
         let (setup, streams) = (self.streams.setup().clone(), self.streams.take_idle());
-        Some(IdleSession { setup, server, streams, idle_since: self.idle_since })
+        Some(IdleSession {
+            setup,
+            server,
+            streams,
+            idle_since: self.idle_since,
+            #[cfg(feature = "trace-file")]
+            recorder: self.recorder.take(),
+        })
     }
 
     /// Creates a session that goes on with the state of an idle one, which is of no use afterwards.
     pub(crate) fn from_idle(idle: &mut IdleSession) -> Self {
         let setup = idle.setup.clone();
+        let prepared = setup.legacy();
+        #[cfg(feature = "trace-file")]
+        let recorded = idle.recorder.as_ref().map(|recorder| prepared.recorded(recorder));
+        #[cfg(feature = "trace-file")]
+        let prepared = recorded.as_ref().unwrap_or(prepared);
         Self {
-            server: Server::from_idle(setup.legacy(), &mut idle.server),
+            server: Server::from_idle(prepared, &mut idle.server),
             streams: ResponseStreams::from_idle(
                 &setup,
                 &mut idle.streams,
                 idle.idle_since.unwrap_or_default(),
             ),
             idle_since: idle.idle_since,
+            #[cfg(feature = "trace-file")]
+            recorder: idle.recorder.take(),
         }
     }
 }
