@@ -11,13 +11,17 @@ mod outcomes;
 mod router;
 mod world;
 
+use std::env;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use mcp_proto::Instant;
+use mcp_proto::fuzzing::Recording;
 use mcp_proto::peer::server::Eras;
 use mcp_proto::schema::Era;
 use mcp_proto::testing::http::{HttpPeer, SimulationRng};
+use mcp_proto::trace_file::MachineRecorder;
 use model::{ModelServer, Style};
+use router::ServerSetting;
 use world::{ServerFactory, Tally, World};
 
 use crate::transcripts;
@@ -29,7 +33,7 @@ const SEEDS: u64 = 50;
 const STEPS: u32 = 40;
 
 fn seeds() -> std::ops::Range<u64> {
-    let number = |name| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
+    let number = |name| env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
     match number("MCP_SIM_SEED") {
         Some(seed) => seed..seed.saturating_add(1),
         None => 0..number("MCP_SIM_SEEDS").unwrap_or(SEEDS),
@@ -95,7 +99,16 @@ fn client_survives_a_storm_with_an_http_sse_server() {
 }
 
 fn front(eras: Eras, legacy_sse: bool) -> impl Fn(&Ledger, Instant, u64) -> Box<dyn HttpPeer> {
-    move |ledger, _, seed| router::server(eras, legacy_sse, ledger, seed)
+    recorded_front(eras, legacy_sse, None)
+}
+
+fn recorded_front(
+    eras: Eras,
+    legacy_sse: bool,
+    recorder: Option<MachineRecorder>,
+) -> impl Fn(&Ledger, Instant, u64) -> Box<dyn HttpPeer> {
+    let setting = ServerSetting { eras, legacy_sse, recorder };
+    move |ledger, _, seed| router::server(&setting, ledger, seed)
 }
 
 #[test]
@@ -120,4 +133,29 @@ fn client_and_server_with_sessions_survive_a_storm() {
 #[test]
 fn client_and_server_over_http_sse_survive_a_storm() {
     run("client_and_server_over_http_sse_survive_a_storm", Era::Legacy, &front(Eras::LegacyOnly, true));
+}
+
+/// Contract 13: clients and servers over HTTP do the same when their trace runs again: calls, tasks, input, subscriptions and
+/// streams that are resumed, with every kind of fault. `MCP_REPLAYS` is the number of hosts, in each kind of server.
+#[test]
+fn recorded_sessions_over_http_do_the_same_again() {
+    let count = env::var("MCP_REPLAYS").map_or(3, |count| count.parse().unwrap());
+    for (eras, legacy_sse, era) in [
+        (Eras::Both, false, Era::Modern),
+        (Eras::LegacyOnly, false, Era::Legacy),
+        (Eras::LegacyOnly, true, Era::Legacy),
+    ] {
+        let (mut steps, mut bytes) = (0, 0);
+        for seed in 0..count {
+            let recording = Recording::default();
+            let site = recorded_front(eras, legacy_sse, recording.recorder());
+            let mut config = World::config(&mut SimulationRng::new(seed), era);
+            config.client.recorder = recording.recorder();
+            World::new(&site, config, seed).run(STEPS);
+            let (more_steps, more_bytes) = recording.check();
+            (steps, bytes) = (steps + more_steps, bytes + more_bytes);
+        }
+        println!("{eras:?}, HTTP+SSE {legacy_sse}: {count} hosts, {steps} steps, {bytes} bytes");
+        assert!(steps > 100 * usize::try_from(count).unwrap(), "{steps}");
+    }
 }

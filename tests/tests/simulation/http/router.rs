@@ -12,6 +12,7 @@ use mcp_proto::schema::{
 };
 use mcp_proto::testing::SimulatedClock;
 use mcp_proto::testing::http::{FrontPeer, HttpPeer, SimulationRng};
+use mcp_proto::trace_file::MachineRecorder;
 use mcp_proto::transport::http::server::{HttpServerConfig, LegacyPaths};
 use serde::Deserialize;
 use serde_json::json;
@@ -31,16 +32,24 @@ struct Arguments {
     n: u64,
 }
 
-pub fn server(eras: Eras, legacy_sse: bool, ledger: &Ledger, seed: u64) -> Box<dyn HttpPeer> {
+/// How a server is configured.
+#[derive(Clone, Debug)]
+pub struct ServerSetting {
+    pub eras: Eras,
+    pub legacy_sse: bool,
+    pub recorder: Option<MachineRecorder>,
+}
+
+pub fn server(setting: &ServerSetting, ledger: &Ledger, seed: u64) -> Box<dyn HttpPeer> {
     // Only their path identifies the instance of messages of HTTP+SSE, so it has one instance.
-    let many = if legacy_sse { 1 } else { 2 };
+    let many = if setting.legacy_sse { 1 } else { 2 };
     // Their random values must differ: between instances, and from those of earlier servers.
     let mut routers = Vec::new();
     let mut instances = Vec::new();
     for which in 0..many {
         let clock = Arc::new(SimulatedClock::default());
         let router = router(ledger, &clock);
-        instances.push(instance(eras, legacy_sse, router.clone(), &clock, (seed << 24) | (which << 60)));
+        instances.push(instance(setting, router.clone(), &clock, (seed << 24) | (which << 60)));
         routers.push((router, clock));
     }
     ledger.set_routers(routers);
@@ -48,17 +57,17 @@ pub fn server(eras: Eras, legacy_sse: bool, ledger: &Ledger, seed: u64) -> Box<d
 }
 
 fn instance(
-    eras: Eras,
-    legacy_sse: bool,
+    setting: &ServerSetting,
     router: LiveRouter,
     clock: &Arc<SimulatedClock>,
     seed: u64,
 ) -> FrontPeer {
     let router = ServedRouter::from(router);
     let mut config = router.router().config();
-    config.eras = eras;
+    config.eras = setting.eras;
+    config.recorder = setting.recorder.clone();
     let mut config = HttpServerConfig::new(config);
-    if legacy_sse {
+    if setting.legacy_sse {
         config.path = Some("/new".into());
         config.legacy_sse = Some(LegacyPaths { events: "/mcp".into(), messages: "/messages".into() });
     }
