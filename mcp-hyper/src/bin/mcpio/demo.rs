@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
@@ -330,35 +331,38 @@ pub(crate) async fn serve(
     skills: Option<&Path>,
     listen: &ListenOptions,
     demands: &ProtectionOptions,
+    common: &CommonOptions,
 ) -> Result {
     let Some(address) = &listen.http else {
-        return serve_stdio(with_skills(router(), skills)?).await;
+        return serve_stdio(with_skills(router(), skills)?, common).await;
     };
     let router = with_scopes(with_skills(with_clock(), skills)?, demands);
     let ticking = async |server: HttpServer| loop {
         Timer::after(Duration::from_secs(1)).await;
         server.resource_updated(CLOCK);
     };
-    serve_http(router, address, listen, demands, ticking).await
+    serve_http(router, address, (listen, demands, common), ticking).await
 }
 
 /// Serves a router on standard input and output.
-pub(crate) async fn serve_stdio(router: Router) -> Result {
+pub(crate) async fn serve_stdio(router: Router, common: &CommonOptions) -> Result {
     if std::io::stdin().is_terminal() {
         let hint =
             "This is a server: it expects a client's messages, one JSON object to a line. Ctrl-D ends it.";
         let _ = Screen::messages().line(hint);
     }
-    let served = mcp_smol::serve_stdio(router).await;
-    served.map_err(CommandError::server_of("serving standard input and output"))
+    let failed = CommandError::server_of("serving standard input and output");
+    let options = mcp_smol::ServerOptions::new(router);
+    let options = options.configure(|config| config.recorder = common.server_recorder("stdio"));
+    let (_handle, driver) = options.stdio().map_err(&failed)?;
+    driver.await.map_err(failed)
 }
 
 /// Serves a router over HTTP, beside `work` with its handle.
 pub(crate) async fn serve_http(
     router: Router,
     address: &str,
-    listen: &ListenOptions,
-    demands: &ProtectionOptions,
+    (listen, demands, common): (&ListenOptions, &ProtectionOptions, &CommonOptions),
     work: impl AsyncFnOnce(HttpServer) -> (),
 ) -> Result {
     let failed = CommandError::server_of(format!("serving {address}"));
@@ -379,6 +383,7 @@ pub(crate) async fn serve_http(
         options = options.protect(guard).configure(|config| config.hosts = hosts);
     }
     options = options.configure(|config| {
+        Arc::make_mut(&mut config.server).recorder = common.server_recorder("http");
         config.legacy_sse = listen.legacy_sse.then(LegacyPaths::default);
         config.cors = (!listen.cors.is_empty()).then(|| CorsOrigins::only(listen.cors.iter().cloned()));
     });

@@ -350,15 +350,17 @@ async fn run(command: Command, common: &CommonOptions, screen: &mut Screen) -> R
     match command {
         Command::Demo { http: false } => demo::demo(common, screen).await,
         Command::Demo { http: true } => demo::demo_over_http(common, screen).await,
-        Command::Serve { skills, listen, demands } => demo::serve(skills.as_deref(), &listen, &demands).await,
-        Command::Mock(options) => replay::mock(&options).await,
+        Command::Serve { skills, listen, demands } => {
+            demo::serve(skills.as_deref(), &listen, &demands, common).await
+        }
+        Command::Mock(options) => replay::mock(&options, common).await,
         Command::Replay(options) => replay::replay(&options, common, screen).await,
         Command::Bundle(options) => replay::bundle(&options, common, screen).await,
         Command::Connect { login, server } => bridge::connect(&server, &login, common).await,
         Command::Trace { file, follow: true, .. } => error::until_signal(tap::follow(&file, screen)).await,
         Command::Trace { file, format, .. } => trace::show(&file, &format, screen),
         Command::Tap { .. } if common.trace_raw => {
-            Err(CommandError::usage("--trace-raw is for a client: `tap` runs no machine"))
+            Err(CommandError::usage("`tap` runs no machine whose steps --trace-raw could write"))
         }
         Command::Tap { edit: Some(edit), .. } => tap::edit(&edit, common, screen),
         Command::Tap { server, login, .. } => tap::run(&server, &login, common, screen).await,

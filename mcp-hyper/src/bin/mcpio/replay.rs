@@ -59,13 +59,13 @@ fn recording(file: &Path, server: Option<&str>) -> Result<Recording> {
 }
 
 /// Serves a recorded server: `mcpio mock`.
-pub(crate) async fn mock(options: &MockOptions) -> Result {
+pub(crate) async fn mock(options: &MockOptions, common: &CommonOptions) -> Result {
     let router = recording(&options.file, options.server.as_deref())?.router();
     match &options.listen.http {
-        None => demo::serve_stdio(router).await,
+        None => demo::serve_stdio(router, common).await,
         Some(address) => {
             let demands = ProtectionOptions::default();
-            demo::serve_http(router, address, &options.listen, &demands, async |_| {}).await
+            demo::serve_http(router, address, (&options.listen, &demands, common), async |_| {}).await
         }
     }
 }

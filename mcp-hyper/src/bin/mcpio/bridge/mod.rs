@@ -168,7 +168,7 @@ async fn run(
         non_messages.ignore();
         let Some((input, output)) = streams.take() else { return Ok(()) };
         let _ = bridge.server.set((client.clone(), server.clone()));
-        serve(&bridge, &client, &server, events, (Cursor::new(read).chain(input), output)).await
+        serve(&bridge, (&client, &server), events, (Cursor::new(read).chain(input), output), common).await
     };
     let result = error::run_until_signal(passing, client.close(), driver, killer.as_ref()).await;
     result.map_err(|failure| connect::with_hints(failure, command))
@@ -193,14 +193,17 @@ async fn until_ready(
 /// Serves the application until it closes its side, or the server is lost.
 async fn serve(
     bridge: &Arc<Bridge>,
-    client: &Client,
-    server: &ServerInfo,
+    (client, server): (&Client, &ServerInfo),
     events: Events<Event>,
     (input, output): (impl AsyncRead + Unpin, Stdout),
+    common: &CommonOptions,
 ) -> Result {
     let capabilities = server.capabilities.clone().unwrap_or_else(every_capability);
     let options = ServerOptions::new(calls::router(bridge, server));
-    let options = options.configure(|config| config.capabilities = capabilities);
+    let options = options.configure(|config| {
+        config.capabilities = capabilities;
+        config.recorder = common.server_recorder("stdio");
+    });
     let (handle, serving) = options.stream(input, output);
     let lost = async {
         client.closed().await;
