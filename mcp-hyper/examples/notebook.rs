@@ -2,7 +2,8 @@
 //! It writes an audit of its requests to standard error.
 //!
 //! `cargo run -p mcp-hyper --features cli --example notebook` serves standard input and output; with `-- 127.0.0.1:8080`
-//! it serves HTTP at `/mcp`, and with `-- --stateless 127.0.0.1:8080` it serves older clients without sessions.
+//! it serves HTTP at `/mcp`, and with `-- --stateless 127.0.0.1:8080` it serves older clients without sessions. If the
+//! variable `TRACE` names a folder, it writes the steps of its machines into a trace there.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -10,16 +11,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use mcp_hyper::host::TraceFile;
 use mcp_hyper::{CallToolResult, Context, HandlerError, LiveRouter, Router, ServerOptions};
 use mcp_proto::Instant;
 use mcp_proto::consent::SafeText;
 use mcp_proto::front::layer::{Audit, InvalidPointer, RuleMatch, Rules};
 use mcp_proto::front::{LimitedCall, NoArguments, NotificationContext, Progress, SendHandlers, Structured};
 use mcp_proto::quota::{RateLimit, RateLimiter};
+use mcp_proto::redact::Redactor;
 use mcp_proto::schema::{
     CompleteParams, CustomParams, CustomResult, Extension, ExtensionMethod, LoggingLevel, Prompt,
     PromptArgument, Resource, ResultType, ServerCapability,
 };
+use mcp_proto::trace_file::MachineRecorder;
+use mcp_proto::transport::http::server::HttpServerConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -313,6 +318,14 @@ fn notebook() -> Result<LiveRouter<SendHandlers, State>, Box<dyn Error>> {
     Ok(live)
 }
 
+/// A recorder for a trace with all secrets, to run the machines again.
+fn recorder(transport: &str) -> Result<Option<MachineRecorder>, Box<dyn Error>> {
+    let Some(folder) = std::env::var_os("TRACE") else { return Ok(None) };
+    let path = std::path::Path::new(&folder).join(format!("notebook-{}.trace", std::process::id()));
+    let file = TraceFile::with_secrets(path, "notebook")?;
+    Ok(file.connection("notebook", transport, Redactor::new()).recorder())
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
     let is_stateless = arguments.first().is_some_and(|first| first == "--stateless");
@@ -321,7 +334,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     smol::block_on(async {
         let Some(address) = arguments.first() else {
-            let (handle, driver) = mcp_smol::ServerOptions::new(notebook()?).stdio()?;
+            let recorder = recorder("stdio")?;
+            let options = mcp_smol::ServerOptions::new(notebook()?);
+            let (handle, driver) = options.configure(|config| config.recorder = recorder).stdio()?;
             let greeting = async {
                 Timer::after(Duration::from_secs(1)).await;
                 handle.log(LoggingLevel::Info, Some("notebook".into()), "still here");
@@ -331,12 +346,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         };
         let listener = smol::net::TcpListener::bind(address).await?;
         eprintln!("notebook: http://{}/mcp", listener.local_addr()?);
+        let recorder = recorder("http")?;
+        let traced = |config: &mut HttpServerConfig| Arc::make_mut(&mut config.server).recorder = recorder;
         if is_stateless {
             let options = ServerOptions::new(reading_room(State::default())?).stateless();
-            return Ok(options.listen(listener).1.await?);
+            return Ok(options.configure(traced).listen(listener).1.await?);
         }
         let options = ServerOptions::new(notebook()?).request_rate(RateLimit::per_second(1000));
-        let (server, driver) = options.listen(listener);
+        let (server, driver) = options.configure(traced).listen(listener);
         let greeting = async {
             loop {
                 Timer::after(Duration::from_secs(1)).await;

@@ -8,9 +8,11 @@ use std::error::Error as StdError;
 use std::fmt::Debug;
 use std::process::ExitCode;
 
+use mcp_hyper::host::TraceFile;
 use mcp_proto::front::layer::{Layer, LayerFuture, LayerRequest, Next, Reply};
 use mcp_proto::front::{Client, ClientHandlers, Error};
 use mcp_proto::peer::client::EraPolicy;
+use mcp_proto::redact::Redactor;
 use mcp_proto::schema::{CallTool, CallToolResult, Method as _};
 use mcp_test_extension::client::{PrintError, install, print};
 use mcp_test_extension::{Job, PRINT};
@@ -60,15 +62,23 @@ fn expect(holds: bool, found: impl Debug) -> Outcome {
 }
 
 /// Connects to a server by its command line or its URL.
-fn connect(server: &[String], policy: EraPolicy, handlers: ClientHandlers) -> Outcome<Client> {
+fn connect(
+    server: &[String],
+    policy: EraPolicy,
+    handlers: ClientHandlers,
+    trace: Option<&TraceFile>,
+) -> Outcome<Client> {
+    let recorder = trace.and_then(|file| file.connection("server", "", Redactor::new()).recorder());
     let (program, arguments) = server.split_first().ok_or("no server")?;
     if program.starts_with("http") {
         let options = mcp_hyper::ClientOptions::new("interop-client", "1").era_policy(policy);
+        let options = options.configure(|config| config.client.recorder = recorder);
         let (client, driver) = options.handlers(handlers).connect(program)?;
         smol::spawn(driver).detach();
         return Ok(client);
     }
     let options = mcp_smol::ClientOptions::new("interop-client", "1").era_policy(policy);
+    let options = options.configure(|config| config.recorder = recorder);
     let command = mcp_smol::Command::new(program).args(arguments);
     let (client, driver) = options.handlers(handlers).connect(command);
     smol::spawn(driver).detach();
@@ -126,16 +136,19 @@ fn report(step: &str, outcome: Outcome) -> bool {
 }
 
 async fn run(server: &[String], policy: EraPolicy) -> Outcome<bool> {
-    let client = connect(server, policy, install(ClientHandlers::new().layer(Tenant), |_| {})?)?;
+    let trace = mcp_tests::trace("interop-client");
+    let with_layer = install(ClientHandlers::new().layer(Tenant), |_| {})?;
+    let client = connect(server, policy, with_layer, trace.as_ref())?;
     let mut succeeded = report("connect", ready(&client).await);
     succeeded &= report("add metadata in a layer", add_meta(&client).await);
     succeeded &= report("answer early in a layer", answer_early(&client).await);
     succeeded &= report("print without printers", print_nothing(&client).await);
     client.close().await;
-    let client = connect(server, policy, ClientHandlers::new())?;
+    let client = connect(server, policy, ClientHandlers::new(), trace.as_ref())?;
     succeeded &= report("call without layers", call_without_layers(&client).await);
     succeeded &= report("send a method of the extension", send_unknown_method(&client).await);
     client.close().await;
+    trace.map_or(Ok(()), |file| file.flush())?;
     Ok(succeeded)
 }
 

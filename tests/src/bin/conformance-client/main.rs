@@ -15,7 +15,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use mcp_hyper::ClientOptions;
+use mcp_hyper::host::ConnectionTrace;
 use mcp_proto::front::Client;
+use mcp_proto::redact::Redactor;
 use smol::Timer;
 
 /// Outcome of a scenario.
@@ -50,7 +52,10 @@ async fn run() -> Outcome<String> {
 }
 
 async fn connected(url: &str, scenario: &str) -> Outcome {
-    let options = ClientOptions::new("conformance-client", env!("CARGO_PKG_VERSION"));
+    let trace = mcp_tests::trace("conformance-client");
+    let traced = trace.as_ref().map(|file| file.connection(scenario, "http", Redactor::new()));
+    let options = ClientOptions::new("conformance-client", env!("CARGO_PKG_VERSION"))
+        .configure(|config| config.client.recorder = traced.as_ref().and_then(ConnectionTrace::recorder));
     let (authorization, pages) = auth::authorization(scenario, url).await?;
     let (client, driver) = options.handlers(input::handlers()).authorization(authorization).connect(url)?;
     let _person = driver.auth().map(|handle| smol::spawn(auth::agree(pages, handle)));
@@ -58,6 +63,7 @@ async fn connected(url: &str, scenario: &str) -> Outcome {
     let outcome = perform(&client, scenario).await;
     client.close().await;
     let _ = driver.await;
+    trace.map_or(Ok(()), |file| file.flush())?;
     outcome
 }
 

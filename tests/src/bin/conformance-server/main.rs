@@ -11,10 +11,12 @@ mod tasks;
 
 use std::io;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use mcp_hyper::ServerOptions;
 use mcp_proto::front::Router;
 use mcp_proto::peer::server::ListKind;
+use mcp_proto::redact::Redactor;
 use smol::channel::Sender;
 use smol::net::TcpListener;
 
@@ -43,7 +45,11 @@ async fn serve(address: &str) -> io::Result<()> {
     let listener = TcpListener::bind(address).await?;
     println!("listening on {}", listener.local_addr()?);
     let (changes, changed) = smol::channel::unbounded();
-    let (server, driver) = ServerOptions::new(router(&changes)).listen(listener);
+    let trace = mcp_tests::trace("conformance-server");
+    let recorder = trace.and_then(|file| file.connection("server", "http", Redactor::new()).recorder());
+    let options = ServerOptions::new(router(&changes))
+        .configure(|config| Arc::make_mut(&mut config.server).recorder = recorder);
+    let (server, driver) = options.listen(listener);
     let announcer = smol::spawn(async move {
         while let Ok(list) = changed.recv().await {
             server.list_changed(list);
