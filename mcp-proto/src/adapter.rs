@@ -15,9 +15,11 @@ use std::sync::{Mutex, PoisonError};
 
 #[cfg(feature = "client")]
 pub use crate::front::client::{CacheContextEnder, ClientDriver, client};
-pub use crate::front::clock::{Clock, Entropy, SystemClock};
+pub use crate::front::clock::{Clock, Entropy};
 #[cfg(feature = "server")]
 pub use crate::front::server::{ServerDriver, server};
+#[cfg(any(feature = "js", not(all(target_family = "wasm", target_os = "unknown"))))]
+pub use crate::front::system_clock::SystemClock;
 #[cfg(feature = "client")]
 pub use crate::peer::client::ClientTransport;
 #[cfg(feature = "server")]

@@ -147,6 +147,7 @@
 //! | `schema-validate` | no | `validate`: arguments and results of tools checked against their JSON Schemas |
 //! | `tracing` | no | `front::trace`: a span for each request, for the subscribers of the crate `tracing` |
 //! | `trace-file` | no | `trace_file`: files of what went over the wire, and what they say about each request; recorders of machines, and `transport::replay_machines`, which runs these again |
+//! | `js` | no | `adapter::SystemClock` on the target `wasm32-unknown-unknown`, by the clocks of JavaScript; nothing elsewhere |
 //! | `testing` | no | `testing`: a router and a client, or two machines, on a simulated clock and network |
 //! | `fuzzing` | no | the bodies of the fuzz targets |
 //!

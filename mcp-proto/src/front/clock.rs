@@ -1,10 +1,4 @@
-//! What an adapter supplies: the clocks and the source of random numbers. This file is the only one in the crate that reads
-//! the clocks of the operating system.
-#![expect(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "the only system clock of the crate, for adapters to pass in"
-)]
+//! What an adapter supplies: the clocks and the source of random numbers.
 
 use alloc::sync::Arc;
 use core::time::Duration;
@@ -50,40 +44,6 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 
     fn unix_time(&self) -> UnixTime {
         (**self).unix_time()
-    }
-}
-
-/// The clocks of the operating system: the monotonic clock and the time of day.
-///
-/// The monotonic clock counts from the creation of this value. No other code in the crate reads these clocks.
-#[derive(Clone, Copy, Debug)]
-pub struct SystemClock {
-    origin: std::time::Instant,
-}
-
-impl SystemClock {
-    /// Creates a clock whose origin is now.
-    #[must_use]
-    pub fn new() -> Self {
-        Self { origin: std::time::Instant::now() }
-    }
-}
-
-impl Default for SystemClock {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Clock for SystemClock {
-    fn now(&self) -> Instant {
-        Instant::from_origin(self.origin.elapsed())
-    }
-
-    fn unix_time(&self) -> UnixTime {
-        let elapsed = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);
-        // A clock set to before 1970 reads as 1970.
-        elapsed.map_or(UnixTime::EPOCH, UnixTime::from_epoch)
     }
 }
 

@@ -126,6 +126,8 @@ mod running_handlers;
 mod shared;
 #[cfg(feature = "server")]
 mod spawned_handler;
+#[cfg(any(feature = "js", not(all(target_family = "wasm", target_os = "unknown"))))]
+pub(crate) mod system_clock;
 #[cfg(feature = "tracing")]
 pub mod trace;
 #[cfg(not(feature = "tracing"))]
