@@ -80,13 +80,13 @@ impl<H: HandlerMode> HttpServerDriver<H> {
         let arrivals = self.service.sessions.take_new();
         self.start(arrivals);
         for id in ready {
-            self.run(id, closing);
+            self.run_session(id, closing);
         }
         let now = self.service.now();
         let is_due = |(deadline, _): &&(Instant, SessionId)| *deadline <= now;
         let due: Vec<SessionId> = self.timers.iter().take_while(is_due).map(|&(_, id)| id).collect();
         for id in due {
-            self.run(id, closing);
+            self.run_session(id, closing);
         }
         if let Some(tasks) = &mut self.tasks {
             tasks.poll(cx);
@@ -117,6 +117,12 @@ impl<H: HandlerMode> HttpServerDriver<H> {
         [of_sessions, of_tasks].into_iter().flatten().min()
     }
 
+    /// Runs the sessions and the tasks until the server was closed and its sessions have ended: [`poll`](Self::poll), and
+    /// again after each [timeout](Self::next_timeout). `sleep` returns a future that ends after that time.
+    pub async fn run(mut self, sleep: impl AsyncFn(Duration)) {
+        self.service.clone().next_output(&mut self, Self::next_timeout, Self::poll, sleep).await;
+    }
+
     /// Adds new sessions, which are polled next.
     fn start(&mut self, arrivals: Vec<Arc<SessionCell>>) {
         for cell in arrivals {
@@ -125,12 +131,12 @@ impl<H: HandlerMode> HttpServerDriver<H> {
             let waker = Waker::from(state.clone());
             self.sessions
                 .insert(id, Box::new(SessionRun { cell, driver: None, state, waker, deadline: None }));
-            self.run(id, self.service.is_closing());
+            self.run_session(id, self.service.is_closing());
         }
     }
 
     /// Polls a session.
-    fn run(&mut self, id: SessionId, closing: bool) {
+    fn run_session(&mut self, id: SessionId, closing: bool) {
         let Some(running) = self.sessions.get_mut(&id) else { return };
         running.state.arm();
         if let Some(deadline) = running.deadline.take() {

@@ -7,6 +7,7 @@ use core::cell::Cell;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker, ready};
+use core::time::Duration;
 use core::{fmt, mem};
 
 use self::layers::ExchangeLayers;
@@ -301,6 +302,52 @@ impl<H: HandlerMode> HttpExchange<H> {
             self.stage = Stage::Over;
         }
         polled
+    }
+
+    /// Waits for the head of the answer, in adapters that have a future for a sleep: [`poll_head`](Self::poll_head), and
+    /// again after each [timeout](Self::next_timeout). `sleep` returns a future that ends after that time.
+    ///
+    /// Dropping the future loses nothing: while the exchange [wants](Self::wants_body) its body, race it with the next
+    /// part of that, so that a body which does not arrive in time is answered.
+    pub async fn next_head(&mut self, sleep: impl AsyncFn(Duration)) -> ResponseHead {
+        self.next_output(Self::poll_head, sleep).await
+    }
+
+    /// Waits for the next part of the answer's body, like [`next_head`](Self::next_head); `None` is its end. It follows
+    /// the head. Call it again only after the part has been written, as for [`poll_body`](Self::poll_body).
+    ///
+    /// ```
+    /// # use core::time::Duration;
+    /// # use mcp_proto::Bytes;
+    /// # use mcp_proto::front::http::HttpExchange;
+    /// # use mcp_proto::transport::http::server::ResponseHead;
+    /// /// Answers a request whose body is read, with the timer and the connection of a runtime.
+    /// async fn answer(
+    ///     mut exchange: HttpExchange,
+    ///     sleep: impl AsyncFn(Duration),
+    ///     begin: impl AsyncFnOnce(ResponseHead),
+    ///     write: impl AsyncFn(Bytes),
+    /// ) {
+    ///     begin(exchange.next_head(&sleep).await).await;
+    ///     while let Some(part) = exchange.next_body(&sleep).await {
+    ///         write(part).await;
+    ///     }
+    /// }
+    /// ```
+    pub async fn next_body(&mut self, sleep: impl AsyncFn(Duration)) -> Option<Bytes> {
+        self.next_output(Self::poll_body, sleep).await
+    }
+
+    async fn next_output<R>(
+        &mut self,
+        poll: fn(&mut Self, &mut Context<'_>) -> Poll<R>,
+        sleep: impl AsyncFn(Duration),
+    ) -> R {
+        let handle = |exchange: &mut Self, cx: &mut Context<'_>| {
+            exchange.handle_timeout();
+            poll(exchange, cx)
+        };
+        self.service.clone().next_output(self, Self::next_timeout, handle, sleep).await
     }
 
     /// The time at which [`handle_timeout`](Self::handle_timeout) is due.

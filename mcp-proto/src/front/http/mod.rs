@@ -12,6 +12,9 @@
 //! drop(exchange)          the client has gone, or has been answered
 //! ```
 //!
+//! With a future for a sleep, [`next_head`](HttpExchange::next_head) and [`next_body`](HttpExchange::next_body) poll and handle
+//! the timeouts.
+//!
 //! An exchange owns all state of a 2026-07-28 request: it polls the handler, and drops it when the client disconnects.
 //! A session of 2025-11-25 and earlier outlives connections; sessions and their handlers run in the
 //! [`HttpServerDriver`], which the adapter polls as well.

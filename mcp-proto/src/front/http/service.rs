@@ -1,7 +1,10 @@
 //! The state that the exchanges, the sessions and the handles of a server share.
 
 use alloc::sync::Arc;
+use core::future::{Future as _, poll_fn};
+use core::pin::pin;
 use core::sync::atomic::{AtomicBool, Ordering};
+use core::task::{Context, Poll, ready};
 use core::time::Duration;
 use std::sync::Mutex;
 
@@ -97,6 +100,35 @@ impl Service {
 
     pub(super) fn now(&self) -> Instant {
         self.clock.now()
+    }
+
+    /// Waits for an output of `source`, and polls again at each of its timeouts. `sleep` waits for a time.
+    pub(super) async fn next_output<T, R>(
+        &self,
+        source: &mut T,
+        next_timeout: impl Fn(&T) -> Option<Instant>,
+        poll: impl Fn(&mut T, &mut Context<'_>) -> Poll<R>,
+        sleep: impl AsyncFn(Duration),
+    ) -> R {
+        let (mut due, mut sleeping) = (None, pin!(None));
+        poll_fn(|cx| {
+            loop {
+                if let Poll::Ready(output) = poll(source, cx) {
+                    return Poll::Ready(output);
+                }
+                let next = next_timeout(source);
+                if due != next {
+                    due = next;
+                    sleeping.set(due.map(|due| sleep(due.saturating_since(self.now()))));
+                }
+                let Some(slept) = sleeping.as_mut().as_pin_mut() else { return Poll::Pending };
+                ready!(slept.poll(cx));
+                // A sleep that ends early is followed by another.
+                due = None;
+                sleeping.set(None);
+            }
+        })
+        .await
     }
 
     /// Checks that the server is not closing.
