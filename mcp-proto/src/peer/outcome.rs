@@ -355,7 +355,8 @@ display_text! { RequiredCapability:
 pub struct TransportError {
     /// The name of the protocol that the status belongs to, for messages: `HTTP`.
     pub protocol: &'static str,
-    /// The status of the exchange.
+    /// The status of the exchange. 0 is a redirect whose target a web browser keeps from the client: see
+    /// [`is_opaque_redirect`](Self::is_opaque_redirect).
     pub status: u16,
     /// Whether the same request may succeed later.
     pub retry: RetryAdvice,
@@ -414,6 +415,13 @@ impl TransportError {
     /// body, and its reason.
     pub const MAX_DETAIL: usize = 512;
 
+    /// Whether the server redirected the request, and the adapter does not know where: a web browser reports status 0 for
+    /// a redirect that `fetch` does not follow. Connect to the target instead.
+    #[must_use]
+    pub fn is_opaque_redirect(&self) -> bool {
+        self.status == 0
+    }
+
     /// Adds the error of the client's own authorization flow: at most [`MAX_DETAIL`](Self::MAX_DETAIL) characters.
     #[must_use]
     pub fn with_unauthorized(mut self, why: &str) -> Self {
@@ -468,7 +476,10 @@ impl TransportError {
 
 impl fmt::Display for TransportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} status {}", self.protocol, self.status)?;
+        match self.status {
+            0 => write!(f, "{} redirect to a URL that the browser does not show", self.protocol)?,
+            status => write!(f, "{} status {status}", self.protocol)?,
+        }
         if let Some(request) = &self.request {
             write!(f, " to {request}")?;
         }

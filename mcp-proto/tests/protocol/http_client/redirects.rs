@@ -34,6 +34,24 @@ fn client_follows_redirects_within_the_origin() {
 }
 
 #[test]
+fn client_reports_a_redirect_whose_target_the_browser_keeps() {
+    modern(config(), |wire| {
+        let (request, exchange) = call(wire);
+        wire.reply(&exchange, 0, &[], "");
+        let Outcome::Transport(error) = wire.outcome(request) else { panic!("it has failed") };
+        assert!(error.is_opaque_redirect());
+        let text = error.to_string();
+        assert!(text.starts_with("HTTP redirect to a URL that the browser does not show"), "{text}");
+        wire.expect_silence();
+
+        let (request, exchange) = call(wire);
+        wire.head(&exchange, 103, &[("link", "</style.css>")]);
+        wire.answer(&exchange, json!({"content": []}));
+        wire.result(request);
+    });
+}
+
+#[test]
 fn client_follows_a_redirect_to_https_and_never_goes_back() {
     modern(config(), |wire| {
         let (early, parallel) = call(wire);

@@ -187,7 +187,8 @@ impl HttpClient {
 
     // --- Inputs ---
 
-    /// Handles the head of an answer. Omit heads with status 1xx.
+    /// Handles the head of an answer. Omit heads with status 1xx. Status 0 is a redirect whose target is not known: that
+    /// of a browser's `fetch` with `redirect: "manual"`.
     pub fn handle_head(&mut self, now: Instant, exchange: ExchangeId, status: u16, fields: &dyn Fields) {
         record!(self, Some(now), head_step(exchange, status, fields));
         self.take_head(now, exchange, status, fields);

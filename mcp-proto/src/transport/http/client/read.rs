@@ -36,7 +36,8 @@ impl HttpClient {
     pub(super) fn take_head(&mut self, now: Instant, id: ExchangeId, status: u16, fields: &dyn Fields) {
         let Limits { header_bytes, message_bytes, .. } = *self.limits();
         let Some(exchange) = self.exchanges.get(id) else { return };
-        if status < 200 || !matches!(exchange.response, ResponseState::AwaitingHead) {
+        let is_interim = (100..200).contains(&status);
+        if is_interim || !matches!(exchange.response, ResponseState::AwaitingHead) {
             return;
         }
         let mut head = AnswerHead::read(status, fields, header_bytes);
