@@ -189,7 +189,7 @@ mod lazy_box;
 mod limits;
 mod meta_keys;
 mod prelude;
-#[cfg(any(feature = "auth", feature = "host"))]
+#[cfg(feature = "secret")]
 mod secret;
 mod text;
 mod time;
@@ -264,6 +264,6 @@ pub use schema::{
     CallToolResult, ContentBlock, ElicitAction, ElicitParams, ElicitSchema, Implementation, PrimitiveSchema,
     Tool, ToolAnnotations,
 };
-#[cfg(any(feature = "auth", feature = "host"))]
+#[cfg(feature = "secret")]
 pub use secret::Secret;
 pub use time::{HumanDuration, Instant, UnixTime};
