@@ -8,6 +8,7 @@
 //! | write a client: call the tools of a server | [`client`] |
 //! | use many servers at once, from configuration files | [`host`] |
 //! | log in to servers, or require tokens of clients | [`authorization`] |
+//! | run several instances of a server behind a balancer | [`instances`] |
 //! | write an extension of the protocol, or use one of others | [`extensions`] |
 //! | write an adapter for another runtime | the page `guide` in [`mcp_proto::adapter`] |
 //! | log, limit, deny or change requests in one place | [`layers`] |
@@ -47,6 +48,7 @@
 //! | `Router::tool`: the schemas of tools from the types of their arguments | `schemars`, on by default in the adapters | each crate |
 //! | handlers that ask the user of a client of 2026-07-28; logins that another process finishes | `seal`, on by default in the adapters | each crate |
 //! | a span for each request | `tracing` | each crate |
+//! | tasks that the instances of a server share in Redis | `redis`, without further crates | `mcp-hyper` |
 //! | arguments and results of tools checked against their JSON Schemas | `schema-validate`: 51 crates | `mcp-proto`, `mcp-hyper` |
 //! | tests on a simulated clock, as in [`testing`] | `testing` | `mcp-proto`, in `[dev-dependencies]` |
 //!
@@ -92,6 +94,7 @@ pub mod authorization;
 pub mod client;
 pub mod extensions;
 pub mod host;
+pub mod instances;
 pub mod layers;
 pub mod migrating;
 pub mod server;

@@ -57,6 +57,7 @@
 //! | use many servers at once, programs and URLs | `host::Host`, with the feature `host` |
 //! | find the servers that a user's applications have | `host::discover`, with the feature `host` |
 //! | serve folders of instructions for models | `skills::SkillFolder`, with the feature `skills` |
+//! | share tasks among the instances of a server | `redis::Redis`, with the feature `redis` |
 //! | embed a server in an accept loop or another router | [`ServerOptions::service`] and its [`HttpService`] |
 //!
 //! The protocol itself is in `mcp_proto`: clients, routers, handlers and results in [`mcp_proto::front`], its HTTP
@@ -95,6 +96,7 @@
 //! | `platform-roots` (default) | TLS with the system's root certificates |
 //! | `bundled-roots` | TLS with Mozilla's root certificates, unless `platform-roots` is enabled |
 //! | `host` | many servers at once: `host::Host`; implies `client` |
+//! | `redis` | Redis as the store that the instances of a server share: `redis::Redis`; implies `client`, `server` and `seal` |
 //! | `skills` | folders of instructions for models, which clients list and verify; `host` implies it |
 //! | `auth` | OAuth: `auth::Authorization` for clients (implies `client`), `ServerOptions::protect` for servers |
 //! | `auth-jwt` | servers that verify signed tokens and proofs of possession; implies `auth` and `server` |
@@ -129,6 +131,8 @@ pub mod host;
 mod io;
 #[cfg(any(feature = "auth", feature = "host"))]
 mod private_files;
+#[cfg(feature = "redis")]
+pub mod redis;
 mod runtime;
 #[cfg(feature = "server")]
 mod server;

@@ -14,6 +14,8 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 
 #[cfg(feature = "client")]
+pub use crate::backoff::BackoffTimer;
+#[cfg(feature = "client")]
 pub use crate::front::client::{CacheContextEnder, ClientDriver, client};
 pub use crate::front::clock::{Clock, Entropy};
 #[cfg(feature = "server")]

@@ -32,7 +32,7 @@ impl Backoff {
 
 /// A [`Backoff`] that counts the failures of one operation and knows when its next attempt is due.
 #[derive(Debug)]
-pub(crate) struct BackoffTimer {
+pub struct BackoffTimer {
     backoff: Backoff,
     failures: u32,
     rng: SplitMix64,
@@ -43,11 +43,13 @@ impl BackoffTimer {
     /// The shortest pause, also if a shorter one is configured: without it the client would retry in a busy loop.
     pub(crate) const MIN_PAUSE: Duration = Duration::from_millis(10);
 
-    pub(crate) fn new(backoff: Backoff, seed: u64) -> Self {
+    /// Creates a timer whose jitter repeats with the seed.
+    pub fn new(backoff: Backoff, seed: u64) -> Self {
         Self { backoff, failures: 0, rng: SplitMix64::new(seed), due: None }
     }
 
-    pub(crate) fn due(&self) -> Option<Instant> {
+    /// When the next attempt is due, after a failure.
+    pub fn due(&self) -> Option<Instant> {
         self.due
     }
 
@@ -62,7 +64,7 @@ impl BackoffTimer {
     }
 
     /// The operation succeeded: forgets its failures.
-    pub(crate) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         self.failures = 0;
     }
 
@@ -72,7 +74,7 @@ impl BackoffTimer {
     }
 
     /// Records a failure and schedules the next attempt, not sooner than after `least`.
-    pub(crate) fn fail(&mut self, now: Instant, least: Duration) {
+    pub fn fail(&mut self, now: Instant, least: Duration) {
         let pause = self.backoff.pause(self.failures, &mut self.rng);
         self.failures = self.failures.saturating_add(1);
         self.due = Some(now + pause.max(least).max(Self::MIN_PAUSE));

@@ -204,7 +204,10 @@ pub mod adapter;
 #[cfg(feature = "auth")]
 pub mod auth;
 #[cfg(feature = "client")]
-#[cfg_attr(not(feature = "http"), allow(unreachable_pub, reason = "part of the HTTP client's configuration"))]
+#[cfg_attr(
+    not(all(feature = "http", feature = "std")),
+    allow(unreachable_pub, reason = "part of the HTTP client's configuration, and of adapters")
+)]
 mod backoff;
 pub mod codec;
 pub mod consent;

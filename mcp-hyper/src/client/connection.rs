@@ -23,7 +23,7 @@ use mcp_proto::HumanDuration;
 use super::error::{self, DialError, SendError};
 use super::target::{self, Origin, Proxy, Scheme, Target};
 #[cfg(feature = "tls")]
-pub(super) use super::tls::TlsOptions;
+pub(crate) use super::tls::TlsOptions;
 use crate::io::BufferedBody;
 use crate::runtime::{Endpoint, Runtime, Stream};
 
@@ -35,7 +35,7 @@ pub(super) type Io = crate::io::HyperIo<Box<dyn Stream>>;
 pub(super) type Background = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The settings that connections are opened with.
-pub(super) struct Connector<R> {
+pub(crate) struct Connector<R> {
     pub(super) runtime: Arc<R>,
     pub(super) proxy: Proxy,
     pub(super) unix_socket: Option<PathBuf>,
@@ -115,6 +115,37 @@ impl<R: Runtime> Connector<R> {
             self.handshake(stream, origin, form, self.prior_knowledge).await
         };
         self.limited(origin, opening).await
+    }
+
+    /// Settings for connections that are none of HTTP: without a proxy.
+    #[cfg(feature = "redis")]
+    pub(crate) fn direct(runtime: Arc<R>, tls: TlsOptions, timeout: Duration) -> Self {
+        Self {
+            runtime,
+            proxy: Proxy::none(),
+            unix_socket: None,
+            prior_knowledge: false,
+            tls,
+            background: BackgroundTasks::default(),
+            timeout,
+        }
+    }
+
+    /// Opens a stream to a server that does not speak HTTP. An error's text is shown to the user.
+    #[cfg(feature = "redis")]
+    pub(crate) async fn open_plain(
+        &self,
+        host: &str,
+        port: u16,
+        is_encrypted: bool,
+    ) -> Result<Box<dyn Stream>, DialError> {
+        let scheme = if is_encrypted { Scheme::Https } else { Scheme::Http };
+        let origin = Origin { scheme, host: host.to_owned(), port };
+        let opening = async {
+            let stream = self.dial(host, port, |_| true).await?;
+            if is_encrypted { self.tls.encrypt_for(|_| false, stream, host).await } else { Ok(stream) }
+        };
+        self.limited(&origin, opening).await
     }
 
     /// Limits the time for opening a connection, and names the server in its error.
@@ -303,7 +334,7 @@ impl Http2 {
 /// Stands in for the options of TLS without that feature.
 #[cfg(not(feature = "tls"))]
 #[derive(Clone, Default)]
-pub(super) struct TlsOptions;
+pub(crate) struct TlsOptions;
 
 #[cfg(not(feature = "tls"))]
 impl TlsOptions {
@@ -314,6 +345,16 @@ impl TlsOptions {
     #[cfg(feature = "websocket")]
     pub(super) async fn encrypt_http1(
         &self,
+        stream: Box<dyn Stream>,
+        host: &str,
+    ) -> io::Result<Box<dyn Stream>> {
+        self.encrypt(stream, host).await.map(|(stream, _)| stream)
+    }
+
+    #[cfg(feature = "redis")]
+    async fn encrypt_for(
+        &self,
+        _: impl Fn(&[u8]) -> bool,
         stream: Box<dyn Stream>,
         host: &str,
     ) -> io::Result<Box<dyn Stream>> {

@@ -9,7 +9,7 @@ use mcp_proto::transport::http::SentState;
 
 /// The error of a failed connection attempt, whose text tells the user what to do.
 #[derive(Clone, Debug)]
-pub(super) struct DialError {
+pub(crate) struct DialError {
     /// What failed, with host and port.
     pub(super) detail: String,
     /// Whether another attempt would fail in the same way, as long as nothing changes.

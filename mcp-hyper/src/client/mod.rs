@@ -28,6 +28,9 @@ use mcp_proto::peer::client::CloseReason;
 use self::credentials::Authorizer;
 use crate::time::RuntimeClock;
 
+#[cfg(feature = "redis")]
+pub(crate) use connection::{Connector, TlsOptions};
+
 #[cfg(feature = "auth")]
 pub(crate) use credentials::ExchangeAction;
 pub use driver::ClientDriver;
@@ -35,6 +38,8 @@ pub use driver::ClientDriver;
 pub use forward::{ForwardDriver, Forwarder};
 pub use headers::{HeaderError, HeaderErrorKind, WireEvent};
 pub use options::{ClientOptions, ConnectError};
+#[cfg(feature = "redis")]
+pub(crate) use target::percent_decoded;
 pub use target::{Proxy, ProxyError};
 
 //= F40 "Connecting alone opens no connection"

@@ -140,7 +140,7 @@ pub(super) fn credentials(authority: &Authority) -> Option<HeaderValue> {
     Some(value)
 }
 
-fn percent_decoded(text: &str) -> Vec<u8> {
+pub(crate) fn percent_decoded(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, after)) = rest.split_first() {

@@ -16,7 +16,7 @@ use crate::runtime::Stream;
 
 /// The TLS configuration that the application sets, if any.
 #[derive(Clone, Default)]
-pub(super) struct TlsOptions(pub(super) Option<Arc<ClientConfig>>);
+pub(crate) struct TlsOptions(pub(crate) Option<Arc<ClientConfig>>);
 
 impl TlsOptions {
     /// Encrypts a stream; also returns whether the server chose HTTP/2.
@@ -37,8 +37,19 @@ impl TlsOptions {
         stream: Box<dyn Stream>,
         host: &str,
     ) -> io::Result<Box<dyn Stream>> {
+        self.encrypt_for(|protocol| protocol != HTTP2, stream, host).await
+    }
+
+    /// Encrypts a stream, and offers the server only some of the protocols.
+    #[cfg(any(feature = "websocket", feature = "redis"))]
+    pub(super) async fn encrypt_for(
+        &self,
+        is_offered: impl Fn(&[u8]) -> bool,
+        stream: Box<dyn Stream>,
+        host: &str,
+    ) -> io::Result<Box<dyn Stream>> {
         let mut config = ClientConfig::clone(&*self.config()?);
-        config.alpn_protocols.retain(|protocol| protocol != HTTP2);
+        config.alpn_protocols.retain(|protocol| is_offered(protocol));
         let stream = connect(Arc::new(config), stream, host).await?;
         Ok(Box::new(stream))
     }

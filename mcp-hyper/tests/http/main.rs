@@ -5,6 +5,7 @@ mod common;
 
 mod client;
 mod descriptors;
+mod redis;
 mod restart;
 mod server;
 mod websocket;
