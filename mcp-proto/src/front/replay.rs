@@ -56,7 +56,8 @@ const OF_ERA: [&str; 5] = [
 ///
 /// These may differ: the order of members, of named items of a list, and of notifications; `_meta`; cursors and the other
 /// handles of the protocol, and members named as ids if both values are long and have digits: later requests send the live
-/// value in the place of the recorded one; times as RFC 3339 writes them; parts that are hidden in the trace;
+/// value in the place of the recorded one; times as RFC 3339 writes them; parts that are hidden in the trace; members that
+/// mean the same as their absence, such as a `ttlMs` of 0;
 /// between the eras members that only one of them has. JSON in a text is compared as JSON.
 ///
 /// ```no_run
@@ -284,12 +285,18 @@ fn segments(pointer: &str) -> Vec<String> {
     pointer.split('/').skip(1).map(|it| it.replace("~1", "/").replace("~0", "~")).collect()
 }
 
-/// A result without what every complete result of 2026-07-28 has.
+/// A result without what its absence means too: that it is complete, that it may not be cached, and that others have no use
+/// of what is cached.
 fn plain(mut result: Value) -> Value {
-    if let Some(members) = result.as_object_mut()
-        && members.get("resultType").is_some_and(|kind| kind == "complete")
-    {
-        members.remove("resultType");
+    let Some(members) = result.as_object_mut() else { return result };
+    members.retain(|name, value| match name.as_str() {
+        "resultType" => value != "complete",
+        "ttlMs" => value.as_f64() != Some(0.0),
+        "cacheScope" => value != "private",
+        _ => true,
+    });
+    if !members.contains_key("ttlMs") {
+        members.remove("cacheScope");
     }
     result
 }

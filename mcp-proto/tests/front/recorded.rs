@@ -75,6 +75,17 @@ fn trace<M: HandlerMode>(pair: &RouterPair<M>) -> Trace {
     Trace::parse(&file).unwrap()
 }
 
+/// A trace of these messages.
+fn trace_of(messages: &[(Sender, &str)]) -> Trace {
+    let records = messages.iter().map(|(from, text)| {
+        let frame = TracedFrame::new(*text, text.len());
+        let event = TraceEvent::Message { from: *from, exchange: None, frame };
+        TraceRecord::new(Duration::ZERO, 1, event).to_line()
+    });
+    let header = TraceHeader::new("test", UnixTime::EPOCH, true).to_line();
+    Trace::parse(&[header, records.flatten().collect()].concat()).unwrap()
+}
+
 /// What a client learns from the server, but for what it never answers.
 async fn session(client: Client) -> Vec<String> {
     let mut seen = Vec::new();
@@ -180,12 +191,7 @@ fn call_that_became_a_task_is_answered_by_its_result() {
         (Sender::Client, r#"{"jsonrpc":"2.0","id":2,"method":"tasks/result","params":{"taskId":"t"}}"#),
         (Sender::Server, r#"{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"bread"}]}}"#),
     ];
-    let records = lines.map(|(from, text)| {
-        let event = TraceEvent::Message { from, exchange: None, frame: TracedFrame::new(text, text.len()) };
-        TraceRecord::new(Duration::ZERO, 1, event).to_line()
-    });
-    let header = TraceHeader::new("test", UnixTime::EPOCH, true).to_line();
-    let trace = Trace::parse(&[header, records.concat()].concat()).unwrap();
+    let trace = trace_of(&lines);
     let mut pair = testing::pair(Recording::new(&trace, None).unwrap().router());
     let bread = pair.run(async |client| client.call_tool("bake", json!({})).await).unwrap();
     assert_eq!(bread.text_content(), "bread");
@@ -253,6 +259,28 @@ fn replay_tells_other_answers_and_what_it_leaves_out() {
     assert!(report.is_same(), "{report}");
 }
 
+/// A server of others may leave out what ours always says, and the other way round.
+#[test]
+fn result_without_a_time_to_live_means_the_same_as_one_that_expires_at_once() {
+    let request = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
+    for (hints, differs) in [
+        (r#""cacheScope":"public""#, false),
+        (r#""ttlMs":0"#, false),
+        (r#""ttlMs":0,"cacheScope":"public""#, false),
+        (r#""ttlMs":60000"#, true),
+    ] {
+        let result =
+            format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"resultType":"complete","tools":[],{hints}}}}}"#);
+        let recording =
+            Recording::new(&trace_of(&[(Sender::Client, request), (Sender::Server, &result)]), None).unwrap();
+        let live = Router::new("x", "1").declare(ServerCapability::Tools);
+        let report = replayed(live, &recording, false, &recording.replay());
+        assert_eq!(!report.is_same(), differs, "{hints}: {report}");
+        let played = replayed(recording.router(), &recording, false, &recording.replay());
+        assert!(played.is_same(), "{hints}: {played}");
+    }
+}
+
 #[test]
 fn replay_never_sends_what_is_hidden() {
     let lines = [
@@ -265,12 +293,7 @@ fn replay_never_sends_what_is_hidden() {
             r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"[redacted]"}]}}"#,
         ),
     ];
-    let records = lines.map(|(from, text)| {
-        let event = TraceEvent::Message { from, exchange: None, frame: TracedFrame::new(text, text.len()) };
-        TraceRecord::new(Duration::ZERO, 1, event).to_line()
-    });
-    let header = TraceHeader::new("test", UnixTime::EPOCH, true).to_line();
-    let trace = Trace::parse(&[header, records.concat()].concat()).unwrap();
+    let trace = trace_of(&lines);
     let recording = Recording::new(&trace, None).unwrap();
     let router = Router::new("echo", "1").tool_with(tool("echo"), async |_: Value, _| "x");
     let report = replayed(router, &recording, false, &recording.replay().all_calls());
