@@ -40,7 +40,7 @@ fn redaction_takes_no_quadratic_time() {
     check(&shapes::redact::SHAPES, BYTES / 4);
 }
 
-#[cfg(feature = "trace-file")]
+#[cfg(all(feature = "trace-file", feature = "testing"))]
 #[test]
 fn traces_take_no_quadratic_time() {
     check(&shapes::trace_file::SHAPES, BYTES);

@@ -17,7 +17,7 @@ pub mod http;
 pub mod redact;
 pub mod schema;
 pub mod server;
-#[cfg(feature = "trace-file")]
+#[cfg(all(feature = "trace-file", feature = "testing"))]
 pub mod trace_file;
 #[cfg(feature = "schema-validate")]
 pub mod validate;
@@ -56,7 +56,7 @@ pub fn all() -> Vec<Shape> {
     all.extend(auth::SHAPES);
     #[cfg(feature = "host")]
     all.extend(host::SHAPES);
-    #[cfg(feature = "trace-file")]
+    #[cfg(all(feature = "trace-file", feature = "testing"))]
     all.extend(trace_file::SHAPES);
     #[cfg(feature = "schema-validate")]
     all.extend(validate::SHAPES);
