@@ -1,6 +1,6 @@
 //! A server that gives recorded answers.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use core::future::pending;
 use std::sync::Mutex;
@@ -13,34 +13,14 @@ use crate::peer::server::ListKind;
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{
-    At, CallTool, Complete, CreateMessage, CustomParams, CustomResult, Elicit, Era, GetPrompt,
-    Implementation, ListPrompts, ListResourceTemplates, ListResources, ListRoots, ListTools, LoggingMessage,
-    LoggingMessageParams, Method, Notification, ProgressParams, PromptListChanged, ReadResource,
-    ResourceListChanged, ResourceUpdated, ResourceUpdatedParams, Revision, ServerCapabilities,
-    ServerCapability, ToolListChanged, tasks,
+    CreateMessage, CustomMethod, CustomParams, CustomResult, Elicit, Era, Implementation, ListRoots,
+    LoggingMessage, LoggingMessageParams, Method, Notification, ProgressParams, PromptListChanged,
+    ResourceListChanged, ResourceUpdated, ResourceUpdatedParams, ServerCapabilities, ServerCapability,
+    ToolListChanged, tasks,
 };
 use crate::trace_file::{
     Answers, CallKey, InputRequest, RecordedCall, RecordedStep, Recording, comparable_params, task_of,
 };
-
-/// Writes the result of a method with the fields of a revision.
-type Projection = fn(&Raw, Revision) -> serde_json::Result<CustomResult>;
-
-const METHODS: [(&str, Projection); 8] = [
-    (ListTools::NAME, project::<ListTools>),
-    (CallTool::NAME, project::<CallTool>),
-    (ListPrompts::NAME, project::<ListPrompts>),
-    (GetPrompt::NAME, project::<GetPrompt>),
-    (ListResources::NAME, project::<ListResources>),
-    (ListResourceTemplates::NAME, project::<ListResourceTemplates>),
-    (ReadResource::NAME, project::<ReadResource>),
-    (Complete::NAME, project::<Complete>),
-];
-
-fn project<M: Method>(result: &Raw, revision: Revision) -> serde_json::Result<CustomResult> {
-    let typed: M::Result = result.decode()?;
-    Raw::encode(&At(&typed, revision))?.decode()
-}
 
 /// How many items of a recording an error names.
 const MOST_NAMED: usize = 5;
@@ -77,18 +57,16 @@ impl Recording {
             router = router.instructions(instructions);
         }
         let mock = Arc::new(Mock::new(self.clone()));
-        let recorded = self.calls.iter().map(|call| (call.method.as_str(), None));
-        let recorded = recorded.filter(|(method, _)| !method.starts_with("tasks/") && *method != LISTEN);
-        let known = METHODS.into_iter().map(|(method, project)| (method, Some(project)));
-        // The last counts.
-        for (method, projection) in recorded.chain(known).collect::<BTreeMap<_, _>>() {
-            let (mock, name) = (mock.clone(), method.to_owned());
-            router = router.custom(method, move |params: CustomParams, cx: Context| {
-                mock.clone().answer(name.clone(), params, projection, cx)
+        let recorded = self.calls.iter().map(|call| call.method.clone());
+        let recorded = recorded.filter(|method| !method.starts_with("tasks/") && *method != LISTEN);
+        for method in recorded.chain(CustomMethod::known().map(String::from)).collect::<BTreeSet<_>>() {
+            let mock = mock.clone();
+            router = router.custom(method.clone(), move |params: CustomParams, cx: Context| {
+                mock.clone().answer(method.clone(), params, cx)
             });
         }
         router.fallback(move |CustomRequest { method, params, .. }: CustomRequest, cx: Context| {
-            mock.clone().answer(method, params, None, cx)
+            mock.clone().answer(method, params, cx)
         })
     }
 
@@ -140,7 +118,6 @@ impl Mock {
         self: Arc<Self>,
         method: String,
         params: CustomParams,
-        projection: Option<Projection>,
         cx: Context,
     ) -> Result<CustomResult, HandlerError> {
         let params = comparable_params(Raw::encode(&params)?.decode()?);
@@ -155,9 +132,11 @@ impl Mock {
                 Err(HandlerError::new("the recording lacks the result of the task that this call became"))
             }
             Some(Ok(result)) => {
-                let is_same = self.recording.revision == Some(cx.revision());
-                let projected = projection.filter(|_| !is_same).and_then(|it| it(result, cx.revision()).ok());
-                Ok(projected.map_or_else(|| result.decode(), Ok)?)
+                let result: CustomResult = result.decode()?;
+                if self.recording.revision == Some(cx.revision()) {
+                    return Ok(result);
+                }
+                Ok(CustomMethod::result_at(&method, &result, cx.revision()).unwrap_or(result))
             }
             Some(Err(error)) => Err(error.clone().into()),
             None if call.is_open() => pending().await,

@@ -2,13 +2,15 @@
 
 use alloc::borrow::Cow;
 
+use super::{
+    At, CallTool, ClientCapability, Complete, CustomParams, CustomResult, Direction, GetPrompt,
+    InvalidExtensionError, Json, ListPrompts, ListResourceTemplates, ListResources, ListTools, Meta, Method,
+    MethodInfo, NotificationInfo, ReadResource, Revision, ServerCapability,
+};
 #[cfg(any(feature = "client", feature = "server"))]
 use super::{ClientCapabilities, ServerCapabilities};
-use super::{
-    ClientCapability, CustomParams, CustomResult, Direction, InvalidExtensionError, Json, Meta, Method,
-    MethodInfo, NotificationInfo, ServerCapability,
-};
 use crate::prelude::*;
+use crate::rpc::Raw;
 
 /// An extension of the protocol: its identifier, settings, methods, notifications and result types, and what it needs and
 /// provides.
@@ -374,6 +376,58 @@ impl Method for CustomMethod {
     const INFO: &'static MethodInfo = &MethodInfo::custom("a custom method").in_direction(Direction::Both);
     type Params = CustomParams;
     type Result = CustomResult;
+}
+
+/// Writes a result with the fields of a revision.
+type WriteResult = fn(&CustomResult, Revision) -> serde_json::Result<CustomResult>;
+
+impl CustomMethod {
+    const WRITERS: [(&str, WriteResult); 8] = [
+        (ListTools::NAME, result_at::<ListTools>),
+        (CallTool::NAME, result_at::<CallTool>),
+        (ListPrompts::NAME, result_at::<ListPrompts>),
+        (GetPrompt::NAME, result_at::<GetPrompt>),
+        (ListResources::NAME, result_at::<ListResources>),
+        (ListResourceTemplates::NAME, result_at::<ListResourceTemplates>),
+        (ReadResource::NAME, result_at::<ReadResource>),
+        (Complete::NAME, result_at::<Complete>),
+    ];
+
+    /// Returns the methods about tools, prompts, resources and completions, whose results
+    /// [`result_at`](Self::result_at) knows.
+    pub fn known() -> impl Iterator<Item = &'static str> {
+        Self::WRITERS.iter().map(|(name, _)| *name)
+    }
+
+    /// Returns the result of a [known](Self::known) method with the fields of a revision, and that of any other method as it
+    /// is: for what passes a result on to a client of another revision than the server's.
+    ///
+    /// ```
+    /// use mcp_proto::schema::{CustomMethod, CustomResult, Revision};
+    ///
+    /// let tools = r#"{"tools":[{"name":"a","title":"A","inputSchema":{"type":"object"}}],"ttlMs":0}"#;
+    /// let older =
+    ///     CustomMethod::result_at("tools/list", &serde_json::from_str(tools)?, Revision::V2024_11_05)?;
+    /// let expected = r#"{"tools":[{"name":"a","inputSchema":{"type":"object"}}]}"#;
+    /// assert_eq!(serde_json::to_string(&older)?, expected);
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the result is not one of the method.
+    pub fn result_at(
+        method: &str,
+        result: &CustomResult,
+        revision: Revision,
+    ) -> serde_json::Result<CustomResult> {
+        let writer = Self::WRITERS.iter().find(|(name, _)| *name == method);
+        writer.map_or_else(|| Ok(result.clone()), |(_, write)| write(result, revision))
+    }
+}
+
+fn result_at<M: Method>(result: &CustomResult, revision: Revision) -> serde_json::Result<CustomResult> {
+    let typed: M::Result = Raw::encode(result)?.decode()?;
+    Raw::encode(&At(&typed, revision))?.decode()
 }
 
 impl MethodInfo {

@@ -12,10 +12,10 @@ use mcp_proto::peer::server::Cancellation;
 use mcp_proto::peer::{CacheMode, InputMode, ProgressOption, RequestOptions, TaskMode, TaskReport};
 use mcp_proto::rpc::{ErrorObject, Id, Raw, code};
 use mcp_proto::schema::{
-    At, CallTool, ClientCapabilities, ClientCapability, ClientProgress, Complete, CreateMessage,
-    CustomMethod, CustomParams, CustomResult, Elicit, Era, GetPrompt, Implementation, Json, ListPrompts,
-    ListResourceTemplates, ListResources, ListRoots, ListTools, LoggingLevel, Method, Notification as _,
-    ProgressParams, ReadResource, ResultType, Revision, RootsListChanged, ServerCapability, meta,
+    CallTool, ClientCapabilities, ClientCapability, ClientProgress, CreateMessage, CustomMethod,
+    CustomParams, CustomResult, Elicit, Era, GetPrompt, Implementation, Json, ListRoots, LoggingLevel,
+    Method as _, Notification as _, ProgressParams, ReadResource, ResultType, Revision, RootsListChanged,
+    ServerCapability, meta,
 };
 use serde_json::{Value, json};
 use smol::channel::{self, Sender};
@@ -26,50 +26,30 @@ use super::{Bridge, handler_error};
 /// The answer to a request that is passed on.
 type Answer = Result<CustomResult, HandlerError>;
 
-/// Writes the result of a method with the fields of a revision.
-type Projection = fn(CustomResult, Revision) -> serde_json::Result<CustomResult>;
-
-/// The requests of the protocol that the server answers. The machine of this side answers the others: the handshake,
-/// subscriptions, the level of log messages.
-const METHODS: [(&str, Projection); 8] = [
-    (ListTools::NAME, project::<ListTools>),
-    (CallTool::NAME, project::<CallTool>),
-    (ListPrompts::NAME, project::<ListPrompts>),
-    (GetPrompt::NAME, project::<GetPrompt>),
-    (ListResources::NAME, project::<ListResources>),
-    (ListResourceTemplates::NAME, project::<ListResourceTemplates>),
-    (ReadResource::NAME, project::<ReadResource>),
-    (Complete::NAME, project::<Complete>),
-];
-
 /// The requests whose results may ask the application for input.
 const MAY_ASK: [&str; 3] = [CallTool::NAME, GetPrompt::NAME, ReadResource::NAME];
 
 /// How many calls may wait for the application's answers. An application that gives none leaves them behind.
 const MAX_SUSPENDED: usize = 64;
 
-fn project<M: Method>(result: CustomResult, revision: Revision) -> serde_json::Result<CustomResult> {
-    let typed: M::Result = Raw::encode(&result)?.decode()?;
-    Raw::encode(&At(&typed, revision))?.decode()
-}
-
-/// The router of the application's requests to this server.
+/// The router of the application's requests to this server, but for those that the machine of this side answers: the
+/// handshake, subscriptions, the level of log messages.
 pub(super) fn router(bridge: &Arc<Bridge>, server: &ServerInfo) -> Router {
     let unnamed = || Implementation::new("unknown", "unknown");
     let mut router = Router::with_info(server.implementation.clone().unwrap_or_else(unnamed));
     if let Some(instructions) = &server.instructions {
         router = router.instructions(instructions);
     }
-    for (method, projection) in METHODS {
+    for method in CustomMethod::known() {
         let bridge = bridge.clone();
         router = router.custom(method, move |params: CustomParams, cx: Context| {
-            pass(bridge.clone(), method.to_owned(), params, Some(projection), cx)
+            pass(bridge.clone(), method.to_owned(), params, cx)
         });
     }
     let (others, roots, custom) = (bridge.clone(), bridge.clone(), bridge.clone());
     router
         .fallback(move |CustomRequest { method, params, .. }: CustomRequest, cx: Context| {
-            pass(others.clone(), method, params, None, cx)
+            pass(others.clone(), method, params, cx)
         })
         .on_notification(RootsListChanged::NAME, move |_: CustomParams, _| {
             // A server to which the application declared nothing of the kind gets none.
@@ -84,18 +64,12 @@ pub(super) fn router(bridge: &Arc<Bridge>, server: &ServerInfo) -> Router {
 }
 
 /// Passes a request on, and returns its result in the application's revision.
-async fn pass(
-    bridge: Arc<Bridge>,
-    method: String,
-    params: CustomParams,
-    projection: Option<Projection>,
-    cx: Context,
-) -> Answer {
+async fn pass(bridge: Arc<Bridge>, method: String, params: CustomParams, cx: Context) -> Answer {
     let (_, server) = bridge.server()?;
-    let result = bridge.call(server, method, params, &cx).await?;
-    match projection.filter(|_| ![server.revision, Revision::LATEST].contains(&cx.revision())) {
-        Some(project) => Ok(project(result, cx.revision())?),
-        None => Ok(result),
+    let result = bridge.call(server, &method, params, &cx).await?;
+    match [server.revision, Revision::LATEST].contains(&cx.revision()) {
+        true => Ok(result),
+        false => Ok(CustomMethod::result_at(&method, &result, cx.revision())?),
     }
 }
 
@@ -144,11 +118,11 @@ impl Bridge {
     async fn call(
         &self,
         server: &ServerInfo,
-        method: String,
+        method: &str,
         mut params: CustomParams,
         cx: &Context,
     ) -> Answer {
-        let may_ask = cx.era() == Era::Modern && server.era == Era::Legacy && MAY_ASK.contains(&&*method);
+        let may_ask = cx.era() == Era::Modern && server.era == Era::Legacy && MAY_ASK.contains(&method);
         let resumed = if may_ask { self.resume(&mut params)? } else { None };
         let mut passed = PassedCall::new(self, cx);
         let call = match resumed {
@@ -173,7 +147,7 @@ impl Bridge {
     fn start(
         &self,
         server: &ServerInfo,
-        method: String,
+        method: &str,
         params: CustomParams,
         cx: &Context,
     ) -> Result<Call<CustomMethod>, HandlerError> {
