@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
-use futures_lite::{AsyncRead, AsyncWrite};
+use futures_lite::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use http::header::{self, HeaderMap, HeaderName};
 use http::uri::Authority;
 use http::{Method, Request, Response, StatusCode, Uri};
@@ -21,18 +21,27 @@ use mcp_proto::adapter::Clock as _;
 use mcp_proto::rpc::Text;
 use mcp_proto::transport::http::client::{AuthorizationRequired, HttpRequest};
 use mcp_proto::transport::http::{ExchangeEnd, ExchangeId, Verb};
-use mcp_proto::{Instant, Limits};
+use mcp_proto::{Instant, Limits, Secret};
 
 use super::ROUNDS;
 use super::credentials::{Authorizer, ExchangeAction};
 use super::error::error_chain;
 use super::options::ConnectError;
+use super::target::is_loopback;
 use super::transport::{Transport, TransportEvent};
 #[cfg(feature = "auth")]
 use crate::auth::AuthHandle;
 use crate::io::{BufferedBody, HyperIo};
 use crate::runtime::{DefaultRuntime, Runtime};
 use crate::time::{Alarm, RuntimeClock};
+
+/// The most connections of clients that are served at a time. Each may have one to the server beside it.
+const MAX_CONNECTIONS: usize = 256;
+
+/// The answer on other connections, without a wait for their requests.
+const TOO_MANY: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-type: text/plain\r\n\r\n\
+too many connections: close some\n";
 
 /// Headers of one connection, and those that a client sends because of the address that it knows, which the server would
 /// refuse. Compressed bodies could not be read in a trace.
@@ -57,9 +66,11 @@ pub struct Forwarder(Arc<Shared>);
 struct Shared {
     /// The URL of the server.
     target: Arc<str>,
-    /// The path of the only resource: a secret.
-    path: String,
+    /// The path of the only resource.
+    path: Secret,
     address: SocketAddr,
+    /// One for each connection that is open, and this one.
+    connections: Arc<()>,
     /// Headers of the options, which replace a client's.
     replaced: Vec<HeaderName>,
     state: Mutex<State>,
@@ -98,30 +109,42 @@ impl Forwarder {
     ) -> Result<Self, ConnectError> {
         let mut secret = [0; 16];
         getrandom::fill(&mut secret).map_err(|_| ConnectError::NoEntropy)?;
-        let path = format!("/{:032x}/mcp", u128::from_be_bytes(secret));
-        Ok(Self(Arc::new(Shared { target: target.into(), path, address, replaced, state: Mutex::default() })))
+        let path = Secret::new(format!("/{:032x}/mcp", u128::from_be_bytes(secret)));
+        let (target, connections, state) = (target.into(), Arc::default(), Mutex::default());
+        Ok(Self(Arc::new(Shared { target, path, address, connections, replaced, state })))
     }
 
     /// The URL to give to the client. Its path is a secret that no other program of this machine can guess.
     pub fn url(&self) -> String {
-        format!("http://{}{}", self.0.address, self.0.path)
+        format!("http://{}{}", self.0.address, self.0.path.expose())
     }
 
-    /// Serves a connection of a client, until it ends. Dropping the future closes it, and aborts its requests.
+    /// Serves a connection of a client, until it ends. Dropping the future closes it, and aborts its requests. While 256
+    /// connections are open, others are refused with status 503 and closed.
     ///
     /// # Errors
     /// If the connection fails, or the client does not speak HTTP/1.1.
     pub fn connection<Io: AsyncRead + AsyncWrite + Unpin + 'static>(
         &self,
-        io: Io,
+        mut io: Io,
     ) -> impl Future<Output = io::Result<()>> + use<Io> {
         let forwarder = self.clone();
+        let open = self.0.connections.clone();
+        async move {
+            if Arc::strong_count(&open) > MAX_CONNECTIONS + 1 {
+                io.write_all(TOO_MANY).await?;
+                return io.close().await;
+            }
+            forwarder.serve(io).await
+        }
+    }
+
+    async fn serve<Io: AsyncRead + AsyncWrite + Unpin + 'static>(self, io: Io) -> io::Result<()> {
         let service = service_fn(move |request| {
-            let forwarder = forwarder.clone();
+            let forwarder = self.clone();
             async move { Ok::<_, Infallible>(forwarder.answer(request).await) }
         });
-        let connection = http1::Builder::new().serve_connection(HyperIo(io), service);
-        async { connection.await.map_err(io::Error::other) }
+        http1::Builder::new().serve_connection(HyperIo(io), service).await.map_err(io::Error::other)
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Response<ForwardedBody> {
@@ -160,14 +183,14 @@ impl Forwarder {
 
     /// Refuses requests of web pages, and of clients that were not given the URL.
     fn check(&self, head: &http::request::Parts) -> Result<(), ErrorAnswer> {
-        let is_path = is_equal(head.uri.path().as_bytes(), self.0.path.as_bytes());
+        let is_path = Secret::new(head.uri.path()) == self.0.path;
         let text = |name| head.headers.get(name).map(|value| value.to_str().unwrap_or_default());
         let host = text(header::HOST).and_then(|host| host.parse::<Authority>().ok());
         let is_to_here = host
-            .is_some_and(|host| is_loopback(&host) && host.port_u16().unwrap_or(80) == self.0.address.port());
+            .is_some_and(|host| is_local(&host) && host.port_u16().unwrap_or(80) == self.0.address.port());
         let is_from_here = text(header::ORIGIN).is_none_or(|origin| {
             let origin = origin.parse::<Uri>().ok();
-            origin.as_ref().and_then(Uri::authority).is_some_and(is_loopback)
+            origin.as_ref().and_then(Uri::authority).is_some_and(is_local)
         });
         if !is_to_here || !is_from_here {
             return Err((StatusCode::FORBIDDEN, "only clients on this machine may send requests".into()));
@@ -222,15 +245,8 @@ fn has_authorization(request: &HttpRequest) -> bool {
     request.headers.iter().any(|(name, _)| name == "authorization")
 }
 
-/// Compares texts in a time that does not depend on where they differ.
-fn is_equal(one: &[u8], other: &[u8]) -> bool {
-    one.len() == other.len() && one.iter().zip(other).fold(0, |all, (one, other)| all | (one ^ other)) == 0
-}
-
-fn is_loopback(authority: &Authority) -> bool {
-    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost")
-        || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+fn is_local(authority: &Authority) -> bool {
+    is_loopback(authority.host().trim_start_matches('[').trim_end_matches(']'))
 }
 
 /// Reads the body of a request, which is one message.

@@ -353,7 +353,7 @@ fn is_below(host: &str, name: &str) -> bool {
 }
 
 /// Whether the host is this machine, by name or by address.
-fn is_loopback(host: &str) -> bool {
+pub(super) fn is_loopback(host: &str) -> bool {
     match host.parse::<IpAddr>() {
         Ok(address) => address.to_canonical().is_loopback(),
         Err(_) => is_below(host.trim_end_matches('.'), "localhost"),
