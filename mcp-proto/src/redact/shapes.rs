@@ -98,16 +98,16 @@ pub(super) fn token_around(text: &[u8], range: Range<usize>) -> Range<usize> {
 }
 
 fn is_base64(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"+/=_-".contains(&byte)
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'_' | b'-')
 }
 
 fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"_-.".contains(&byte)
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
 }
 
 /// A character of a token that is no scheme, name or value in words.
 fn is_token(byte: u8) -> bool {
-    is_word(byte) || b"+/=~%".contains(&byte)
+    is_word(byte) || matches!(byte, b'+' | b'/' | b'=' | b'~' | b'%')
 }
 
 /// Returns the end of the bytes from `at` on for which `is` holds.
@@ -170,8 +170,9 @@ impl Word<'_> {
     fn token(&self) -> Option<Range<usize>> {
         let word = self.bytes();
         let is_jwt = word.starts_with(b"eyJ") && word.contains(&b'.') && word.len() >= 20;
+        // Few words are so long.
         let is_issued =
-            || PREFIXES.iter().any(|prefix| word.starts_with(prefix.as_bytes())) && is_opaque(word);
+            || is_opaque(word) && PREFIXES.iter().any(|prefix| word.starts_with(prefix.as_bytes()));
         (is_jwt || is_issued()).then(|| self.word.start..run(self.text, self.word.end, is_token))
     }
 
@@ -200,15 +201,15 @@ impl Word<'_> {
 
     /// The value behind a secret's name: `password=x`, `"password": "x"`, `Authorization: Bearer x`, `?sid=x`.
     fn value(&self, is_secret: &dyn Fn(&str) -> bool) -> Option<Range<usize>> {
-        // The end of a long name tells what it is.
-        let name = self.bytes();
-        let name = str::from_utf8(name.get(name.len().saturating_sub(LONGEST_NAME)..)?).ok()?;
         let is_quote = |byte| matches!(byte, b'"' | b'\'' | b'\\' | b' ' | b'\t');
         let sign = run(self.text, self.word.end, is_quote);
         if sign.saturating_sub(self.word.end) > LONGEST_GAP || !matches!(self.text.get(sign)?, b'=' | b':') {
             return None;
         }
         let at = sign.saturating_add(1);
+        // The end of a long name tells what it is.
+        let name = self.bytes();
+        let name = str::from_utf8(name.get(name.len().saturating_sub(LONGEST_NAME)..)?).ok()?;
         // The name decides first: every value that is read is passed over.
         if !is_secret(name) && !self.is_secret_parameter(name, at) {
             return None;
