@@ -88,8 +88,8 @@ impl Rule {
     }
 
     #[cfg(feature = "std")]
-    pub(super) fn of_identifiers() -> impl Iterator<Item = Self> {
-        IDENTIFIERS.iter().map(|pointer| Self::new(pointer, Effect::Identifier))
+    pub(super) fn of_identifiers(effect: Effect) -> impl Iterator<Item = Self> {
+        IDENTIFIERS.iter().map(move |pointer| Self::new(pointer, effect))
     }
 }
 

@@ -229,9 +229,18 @@ impl Redactor {
     #[cfg(feature = "std")]
     pub fn pseudonyms(mut self, pseudonyms: Pseudonyms) -> Self {
         if self.pseudonyms.is_none() {
-            self.rules.extend(Rule::of_identifiers());
+            self.rules.extend(Rule::of_identifiers(Effect::Identifier));
         }
         self.pseudonyms = Some(pseudonyms);
+        self
+    }
+
+    /// Hides what has a pseudonym in other redactors, if this one has none.
+    #[cfg(all(feature = "std", any(feature = "client", feature = "server")))]
+    pub(crate) fn without_identifiers(mut self) -> Self {
+        if self.pseudonyms.is_none() {
+            self.rules.extend(Rule::of_identifiers(Effect::Hide));
+        }
         self
     }
 

@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex};
 use mcp_proto::front::layer::{
     Audit, AuditOutcome, AuditRecord, MessageDirection, NamePattern, RuleMatch, Rules, Side,
 };
+use mcp_proto::front::tasks::TaskConfig;
 use mcp_proto::front::{ClientHandlers, Context, Error, HandlerError, NoArguments, Router};
 use mcp_proto::peer::Principal;
 use mcp_proto::quota::RateLimit;
+use mcp_proto::redact::{Pseudonyms, Redactor};
 use mcp_proto::rpc::code;
 use mcp_proto::schema::{
     CallToolParams, ElicitParams, ElicitResult, ElicitSchema, Json, Prompt, ResourceTemplate, StringSchema,
@@ -125,6 +127,29 @@ fn audit_of_a_client_records_calls_and_their_errors() {
     assert_eq!(outcomes, [None, Some(code::INVALID_PARAMS), Some(code::INVALID_REQUEST)]);
     assert_eq!((records[0].side, records[0].direction), (Side::Client, MessageDirection::Sent));
     assert!(!records[0].request.contains("abcdefgh"));
+}
+
+/// An id lets anyone who knows it reach the task.
+#[test]
+fn audit_records_no_ids_of_tasks() {
+    let records = Records::default();
+    let key = Pseudonyms::new([7; 16]);
+    let sink = records.clone();
+    let pseudonymous = Audit::with_redactor(Redactor::new().pseudonyms(key), move |record| {
+        sink.lock().unwrap().push(record.clone());
+    });
+    for (audit, shown) in [(audit(&records), "[redacted]"), (pseudonymous, "[id:")] {
+        let handlers = ClientHandlers::new().layer(audit);
+        let tasks = router().tasks(TaskConfig::default());
+        pair(tasks).handlers(handlers).run(async |client| {
+            client.resume_task("786512e2-9e0d-44bd-8f29").status().await.unwrap_err();
+        });
+        let [record] = taken(&records).try_into().unwrap();
+        assert_eq!(record.method, "tasks/get");
+        assert!(record.request.contains(&format!(r#""taskId":"{shown}"#)), "{record:?}");
+        let AuditOutcome::Error { message, .. } = &record.outcome else { panic!("{record:?}") };
+        assert!(message.contains(shown) && !format!("{record:?}").contains("9e0d"), "{record:?}");
+    }
 }
 
 fn ruled() -> Router {

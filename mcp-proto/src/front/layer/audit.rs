@@ -13,6 +13,7 @@ use crate::front::HandlerMode;
 use crate::peer::Principal;
 use crate::prelude::*;
 use crate::redact::Redactor;
+use crate::rpc::read_members;
 use crate::schema::CallToolResult;
 
 /// The maximum length of a recorded request in bytes.
@@ -109,9 +110,11 @@ impl Audit {
         Self::with_redactor(Redactor::new(), sink)
     }
 
-    /// Records each request by `sink`, without the secrets that `redactor` knows or finds.
+    /// Records each request by `sink`, without the secrets that `redactor` knows or finds. Ids of tasks, cursors and states of
+    /// requests are hidden as well; a redactor with [pseudonyms](Redactor::pseudonyms) shows which of them are the same.
     pub fn with_redactor(redactor: Redactor, sink: impl Fn(&AuditRecord) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(AuditLog { redactor: Mutex::new(redactor), sink: Box::new(sink) }))
+        let redactor = Mutex::new(redactor.without_identifiers());
+        Self(Arc::new(AuditLog { redactor, sink: Box::new(sink) }))
     }
 }
 
@@ -145,7 +148,12 @@ impl AuditLog {
         cut(shown.map_or(message, |shown| String::from_utf8_lossy(&shown).into_owned()), MAX_REQUEST)
     }
 
-    fn outcome(&self, reply: &Reply) -> AuditOutcome {
+    /// How a request ended, perhaps one about the task of this id.
+    fn outcome(&self, reply: &Reply, task: Option<&str>) -> AuditOutcome {
+        let shown = |text: &str| match task {
+            Some(id) => cut(self.redact(|it| it.clone().known(id).text(text).into_owned()), MAX_ERROR),
+            None => self.text(text, MAX_ERROR),
+        };
         if reply.is_input_required() {
             return AuditOutcome::InputRequired;
         }
@@ -154,12 +162,11 @@ impl AuditLog {
             (None, Some(error)) => (None, error.to_string()),
             (None, None) if reply.is_failure() => {
                 let text = reply.decode::<CallToolResult>().map(|result| result.text_content());
-                let message = self.text(&text.unwrap_or_default(), MAX_ERROR);
-                return AuditOutcome::ToolError { message };
+                return AuditOutcome::ToolError { message: shown(&text.unwrap_or_default()) };
             }
             (None, None) => return AuditOutcome::Success,
         };
-        AuditOutcome::Error { code, message: self.text(&message, MAX_ERROR) }
+        AuditOutcome::Error { code, message: shown(&message) }
     }
 
     /// A text without its secrets, cut to a maximum of bytes.
@@ -177,11 +184,19 @@ fn cut(mut text: String, most: usize) -> String {
     text
 }
 
+fn task_id(request: &LayerRequest) -> Option<String> {
+    let params = request.params().filter(|_| request.method().starts_with("tasks/"))?;
+    let [id] = read_members(params.as_str(), ["taskId"]).ok()?;
+    serde_json::from_str(id?).ok()
+}
+
 /// The record of a request that runs. It is written when the request ends, or is dropped.
 struct PendingRecord {
     log: Arc<AuditLog>,
     clock: Arc<dyn Clock>,
     began: crate::Instant,
+    /// The id of the task that the request is about, which errors repeat.
+    task: Option<String>,
     record: Option<AuditRecord>,
 }
 
@@ -203,11 +218,11 @@ impl PendingRecord {
             is_retry: request.is_retry(),
             outcome: AuditOutcome::Dropped,
         };
-        Self { log, began: clock.now(), clock, record: Some(record) }
+        Self { log, began: clock.now(), clock, task: task_id(request), record: Some(record) }
     }
 
     fn end(&mut self, reply: &Reply) {
-        let outcome = self.log.outcome(reply);
+        let outcome = self.log.outcome(reply, self.task.as_deref());
         self.write(outcome);
     }
 
