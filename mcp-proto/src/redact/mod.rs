@@ -34,7 +34,7 @@ mod shapes;
 /// Identifiers are shared under a lock, which is the standard library's.
 #[cfg(not(feature = "std"))]
 mod pseudonyms {
-    use super::Hidden;
+    use super::{Hidden, KeyedHasher};
 
     #[derive(Clone)]
     pub(super) enum Pseudonyms {}
@@ -47,11 +47,16 @@ mod pseudonyms {
         pub(super) fn find(&self, _: &[u8], _: &mut crate::prelude::Vec<Hidden>) {
             match *self {}
         }
+
+        pub(super) fn hasher(&self) -> KeyedHasher {
+            match *self {}
+        }
     }
 }
 
 use alloc::borrow::Cow;
 use alloc::collections::{BTreeSet, VecDeque};
+use core::hash::Hasher as _;
 use core::ops::Range;
 
 use serde::de::IgnoredAny;
@@ -102,6 +107,26 @@ pub struct Redactor {
     marked: BTreeSet<String>,
     pseudonyms: Option<Pseudonyms>,
 }
+
+/// The digest of a frame of which only the beginning is kept, while it passes: see [`Redactor::cut_frame`].
+///
+/// A redactor without [`Pseudonyms`](Redactor::pseudonyms), whose key it needs, makes an empty one.
+#[derive(Clone, Default)]
+pub struct FrameDigest(Option<KeyedHasher>);
+
+#[expect(deprecated, reason = "the only function of the library whose key is the caller's")]
+type KeyedHasher = core::hash::SipHasher;
+
+impl FrameDigest {
+    /// Adds the next bytes of the frame. How it is cut into pieces makes no difference.
+    pub fn update(&mut self, bytes: &[u8]) {
+        if let Some(hasher) = &mut self.0 {
+            hasher.write(bytes);
+        }
+    }
+}
+
+debug_fields! { FrameDigest {} }
 
 /// How a text is searched.
 #[derive(Clone, Copy)]
@@ -283,13 +308,31 @@ impl Redactor {
         replace(frame, found.hidden)
     }
 
+    /// Begins the digest of a frame.
+    pub fn digest(&self) -> FrameDigest {
+        FrameDigest(self.pseudonyms.as_ref().map(Pseudonyms::hasher))
+    }
+
     /// Hides the secrets in the beginning of a frame that was cut off, as it does in a [whole](Self::frame) one. In the place of
-    /// what is not the beginning of a JSON object or list, or of one as the data of an event, stands a pseudonym, or a mark if
-    /// the redactor has none: nothing tells where a secret begins in so long a text.
-    pub fn cut_frame<'a>(&mut self, beginning: &'a [u8]) -> Cow<'a, [u8]> {
+    /// what is not the beginning of a JSON object or list, or of one as the data of an event, stands a pseudonym, by the
+    /// [digest](Self::digest) of the whole frame, or a mark if the digest is empty: nothing tells where a secret begins in so
+    /// long a text.
+    ///
+    /// ```
+    /// use mcp_proto::redact::{Pseudonyms, Redactor};
+    ///
+    /// let mut redactor = Redactor::new().pseudonyms(Pseudonyms::new([7; 16]));
+    /// let (beginning, rest) = (b"<html>", b"<p>hunter2</p></html>");
+    /// let mut digest = redactor.digest();
+    /// digest.update(beginning);
+    /// digest.update(rest);
+    /// assert!(redactor.cut_frame(beginning, &digest).starts_with(b"[id:"));
+    /// ```
+    pub fn cut_frame<'a>(&mut self, beginning: &'a [u8], digest: &FrameDigest) -> Cow<'a, [u8]> {
         let Some((start, text)) = beginning_of_json(beginning) else {
-            let mark = self.identifier(beginning, 0..beginning.len());
-            return replace(beginning, vec![mark.unwrap_or_else(|| Hidden::text(0..beginning.len()))]);
+            let range = 0..beginning.len();
+            let number = digest.0.as_ref().map(|hasher| StandIn::Pseudonym(hasher.finish()));
+            return replace(beginning, vec![Hidden { range, stand_in: number.unwrap_or(StandIn::Mark) }]);
         };
         let (hidden, marked) = Walk::find_in_beginning(self, text);
         self.mark(marked);

@@ -1,15 +1,14 @@
 //! Identifiers, in whose places stands what tells them apart and nothing else.
 
 use alloc::collections::{BTreeSet, VecDeque};
-#[expect(deprecated, reason = "the only function of the library whose key is the caller's")]
-use core::hash::{Hasher as _, SipHasher};
+use core::hash::Hasher as _;
 use core::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::prelude::*;
 
 use super::shapes::{is_opaque, run};
-use super::{Hidden, MARK, StandIn};
+use super::{Hidden, KeyedHasher, MARK, StandIn};
 
 /// Most identifiers that are recognised in texts.
 const MAX_KNOWN: usize = 16 * 1024;
@@ -87,20 +86,24 @@ impl Pseudonyms {
         }
     }
 
-    #[expect(deprecated, reason = "the only function of the library whose key is the caller's")]
     fn hash(&self, identifier: &[u8]) -> u64 {
-        let [low, high] = self.key;
-        let mut hasher = SipHasher::new_with_keys(low, high);
+        let mut hasher = self.hasher();
         // The padding of Base64 is in no run.
         let end = identifier.iter().rposition(|byte| *byte != b'=').map_or(0, |last| last.saturating_add(1));
         hasher.write(identifier.get(..end).unwrap_or_default());
         hasher.finish()
     }
+
+    #[expect(deprecated, reason = "the only function of the library whose key is the caller's")]
+    pub(super) fn hasher(&self) -> KeyedHasher {
+        let [low, high] = self.key;
+        KeyedHasher::new_with_keys(low, high)
+    }
 }
 
 /// Returns the runs of characters of identifiers that are long and mixed enough to be found anywhere.
 fn opaque_runs(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
-    let is_run = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+    let is_run = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     let mut at = 0;
     let runs = core::iter::from_fn(move || {
         let start = run(text, at, |byte| !is_run(byte));

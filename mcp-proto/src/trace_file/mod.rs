@@ -23,8 +23,8 @@
 //!
 //! A `frame` is the text as it was on the wire, even if it is not JSON. One that is cut or is not UTF-8 is an object with
 //! `text` or `base64`, and `length`: the number of bytes of the whole. In a redacted trace `[redacted]` stands for a secret, and
-//! `[id:4f1c25d0a3b1e8f2]` for an identifier: of a session, task, event, cursor or state of a request, and of the beginning of
-//! a text above 64 KiB that is not JSON. The same identifier has the same number everywhere in a trace, and another one in other
+//! `[id:4f1c25d0a3b1e8f2]` for an identifier: of a session, task, event, cursor or state of a request, and for a text above
+//! 64 KiB that is not JSON, as its digest. The same identifier has the same number everywhere in a trace, and another one in other
 //! traces. Readers ignore members and events that they do not know; a change that they could not ignore has another number in
 //! `mcpTrace`. The header of a file that `mcpio bundle` wrote has a member `bundle`: versions, and names of variables. [`SCHEMA`]
 //! describes each line.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
-use mcp_proto::redact::{Pseudonyms, Redactor};
+use mcp_proto::redact::{FrameDigest, Pseudonyms, Redactor};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -227,8 +227,12 @@ fn server_cannot_blind_a_redacted_log_by_its_schemas() {
     assert_eq!(redacted(&mut redactor, call), call);
 }
 
-fn beginning_of(redactor: &mut Redactor, beginning: &str) -> String {
-    String::from_utf8(redactor.cut_frame(beginning.as_bytes()).into_owned()).unwrap()
+/// What is shown of a frame of which only the beginning, up to `|`, was kept.
+fn beginning_of(redactor: &mut Redactor, frame: &str) -> String {
+    let (beginning, rest) = frame.split_once('|').unwrap_or((frame, ""));
+    let mut digest = redactor.digest();
+    [beginning, rest].iter().for_each(|piece| digest.update(piece.as_bytes()));
+    String::from_utf8(redactor.cut_frame(beginning.as_bytes(), &digest).into_owned()).unwrap()
 }
 
 #[test]
@@ -313,14 +317,15 @@ fn beginning_of_a_frame_is_redacted_by_its_structure() {
     ] {
         assert_eq!(beginning_of(&mut redactor, frame), shown);
     }
-    assert_eq!(redactor.cut_frame(b"{\"a\":\"\xc3"), &b"{\"a\":\""[..]);
+    assert_eq!(redactor.cut_frame(b"{\"a\":\"\xc3", &FrameDigest::default()), &b"{\"a\":\""[..]);
     let mut redactor = redactor.pseudonyms(Pseudonyms::new([1; 16]));
-    let withheld = [
-        beginning_of(&mut redactor, "<html> a"),
-        beginning_of(&mut redactor, "<html> a"),
-        beginning_of(&mut redactor, "<html> b"),
-    ];
+    let withheld = ["<html>| a", "<html> |a", "<html>| b"].map(|frame| beginning_of(&mut redactor, frame));
     assert!(withheld[0] == withheld[1] && withheld[1] != withheld[2] && withheld[0].starts_with("[id:"));
+    // No words of it are known as parts of identifiers from then on.
+    let (text, mut digest) = ("<html> 1868a90c-5e3f-4d21-9b1f-a1b2c3d4e5f6", redactor.digest());
+    digest.update(text.as_bytes());
+    assert!(redactor.cut_frame(text.as_bytes(), &digest).starts_with(b"[id:"));
+    assert_eq!(redactor.text(text), text);
 }
 
 /// F104

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use mcp_proto::redact::{Pseudonyms, Redactor};
+use mcp_proto::redact::{FrameDigest, Pseudonyms, Redactor};
 
 use super::{Shape, Work, commas, repeat, shape};
 
@@ -44,7 +44,9 @@ fn frame(text: String) -> Work {
         let mut redactor = redactor.known("\"aaaa").pseudonyms(Pseudonyms::new([0; 16]));
         black_box(redactor.frame(text.as_bytes()));
         black_box(redactor.cut_text(&text));
-        black_box(redactor.cut_frame(text.as_bytes()));
-        black_box(redactor.cut_frame(text.strip_suffix('}').unwrap_or(&text).as_bytes()));
+        black_box(redactor.cut_frame(text.as_bytes(), &FrameDigest::default()));
+        black_box(
+            redactor.cut_frame(text.strip_suffix('}').unwrap_or(&text).as_bytes(), &FrameDigest::default()),
+        );
     })
 }
