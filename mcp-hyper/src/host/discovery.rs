@@ -10,7 +10,7 @@ use mcp_proto::host::config::{
     ConfigFile, ENV_FILE_BYTES, Folders, Lookup, PredefinedVariable, Scope, Source,
 };
 
-use crate::private_files::{random, replace_if};
+use crate::private_files::{make_private, random, replace_if};
 
 /// The files in which known applications keep servers of the user, and of the project in this folder, the project's
 /// first. Most do not exist. Those of the user are in the home folder (`HOME`; on Windows `USERPROFILE`), and in the folder
@@ -168,6 +168,14 @@ pub fn read_file(path: &Path, scope: Scope, limit: usize) -> io::Result<Vec<u8>>
     let mut content = Vec::new();
     file.take(limit as u64 + 1).read_to_end(&mut content)?;
     Ok(content)
+}
+
+/// Creates a folder that only its owner can access, with the folders above it, for traces for example.
+///
+/// # Errors
+/// If it cannot be created, or is there and others may access it.
+pub fn create_private_folder(folder: &Path) -> io::Result<()> {
+    make_private(folder)
 }
 
 /// Replaces a configuration file by other contents, if it still has those that were read: at once, so that its application

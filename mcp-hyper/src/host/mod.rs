@@ -102,7 +102,7 @@ mod watch;
 mod wire;
 
 pub use calls::HostRequest;
-pub use discovery::{discover, known_files, look_up, read_file, replace_file};
+pub use discovery::{create_private_folder, discover, known_files, look_up, read_file, replace_file};
 pub use driver::HostDriver;
 pub use events::{CallEnd, CallError, CallPhase, Counters, HostEvent, ItemCounts, ServerReport, StartSteps};
 pub use handle::{Host, HostTool, ServerHold};

@@ -2,12 +2,12 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder};
-use std::io::{self, ErrorKind};
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use mcp_hyper::host::{known_files, read_file, replace_file};
+use mcp_hyper::host::{create_private_folder, known_files, read_file, replace_file};
 use mcp_proto::host::config::{
     Application, CommandText, ConfigFile, EditError, Scope, Source, TransportSpec,
 };
@@ -257,11 +257,7 @@ fn trace_file(application: Application, server: &str, common: &CommonOptions) ->
 /// Makes the folder of the traces, for its owner alone.
 fn make_folder(trace: &Path, common: &CommonOptions) -> Result {
     let Some(folder) = trace.parent().filter(|_| common.trace_file.is_none()) else { return Ok(()) };
-    let mut builder = DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    let made: io::Result<()> = builder.recursive(true).create(folder);
-    made.map_err(CommandError::server_of(folder.display()))
+    create_private_folder(folder).map_err(CommandError::server_of(folder.display()))
 }
 
 /// The lines that differ: those before, and those after. Of long lines only the surroundings of the difference.
