@@ -104,10 +104,16 @@ pub(crate) fn sync(folder: &Path) {
 /// them in.
 pub(crate) fn lock(path: &Path) -> io::Result<File> {
     let lock = private_file().create(true).open(path)?;
+    hold(&lock)?;
+    Ok(lock)
+}
+
+/// Locks a file or folder for as long as it is open.
+pub(crate) fn hold(lock: &File) -> io::Result<()> {
     let end = Instant::now() + PATIENCE;
     loop {
         match lock.try_lock() {
-            Ok(()) => return Ok(lock),
+            Ok(()) => return Ok(()),
             Err(TryLockError::WouldBlock) if Instant::now() < end => thread::sleep(PAUSE),
             Err(TryLockError::WouldBlock) => {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "another process holds on to them"));

@@ -19,8 +19,8 @@
 //! its path. Everything else in the file stays, comments and spaces included, and so do the variables of the entry: no secret
 //! becomes an argument. `mcpio tap remove` restores each byte. The file is replaced at once, unless it was changed in between
 //! (`host::replace_file`); it is left alone if the server is in several files, or a name is there twice.
-//! Of several sessions at the same time the last that started has the trace. In a program,
-//! `host::config::CommandText` of `mcp-proto` edits a command.
+//! While a session writes the file, another one writes `example-2.trace` beside it, and says so on standard error; the next
+//! session alone takes the place of the first. In a program, `host::config::CommandText` of `mcp-proto` edits a command.
 //!
 //! Every byte passes on as it is, also what is no message; so do standard error, closed pipes, SIGTERM and SIGHUP, and the
 //! exit code. The server has the whole environment of `tap`. The file is written as the session goes on, for its owner's eyes
@@ -28,7 +28,7 @@
 //!
 //! Secrets are hidden before anything is written: by the rules of [`mcp_proto::redact`], and besides the values of variables
 //! and of options of the command that are named like secrets, such as `API_KEY` and `--api-key`, wherever they stand. Of a
-//! text above 64 KiB that is not JSON, only its length and a digest are written. Sessions, tasks, cursors, states of requests and
+//! text above 64 KiB that is not JSON, only its length and a digest of the whole are written. Sessions, tasks, cursors, states of requests and
 //! ids of events have pseudonyms, such as `[id:4f1c25d0a3b1e8f2]`: the same ones have the same pseudonym in a trace, and nobody
 //! learns them from it, since the key is not kept. Look through a trace before you send it to somebody, since a secret that has
 //! no sign of one is shown.
@@ -65,7 +65,8 @@
 //! connection ends the request at the server. Only the headers of a single connection and those that name the address change,
 //! and `accept-encoding` is left out, so that the trace can be read. The path is a secret of each start, and requests that a web
 //! page has sent are refused. As the URL is another one at each start, `mcpio tap install` does not change servers at a URL.
-//! HTTP+SSE of 2024-11-05, whose server names a second URL, and WebSocket are not supported.
+//! HTTP+SSE of 2024-11-05, whose server names a second URL, and WebSocket are not supported. While 256 connections of
+//! clients are open, others are answered with status 503.
 //!
 //! The client cannot log in through it: a client asks for a token for the URL that it uses, and has to refuse a server whose
 //! metadata names another one ([RFC 9728](https://www.rfc-editor.org/rfc/rfc9728#section-3.3)); a server has to refuse a token

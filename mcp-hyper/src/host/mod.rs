@@ -81,6 +81,7 @@
 //! is `waiting` or `sent`. A call's request has a span of its own, [as of any client](mcp_proto::front), within the span
 //! in which the call was made. Reasons, standard errors, arguments and URIs are in no field.
 
+mod bounded_text;
 mod calls;
 mod connection;
 mod discovery;
@@ -98,6 +99,7 @@ mod storage;
 #[cfg(feature = "tracing")]
 mod trace;
 mod trace_file;
+mod trace_writer;
 mod watch;
 mod wire;
 

@@ -1,13 +1,10 @@
 //! Writes trace files: the traffic of connections without its secrets.
 
-use std::fs::{self, File};
-use std::io::{self, Read as _, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, SyncSender};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use std::{mem, thread};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use http::HeaderMap;
 use mcp_proto::UnixTime;
@@ -16,23 +13,16 @@ use mcp_proto::trace_file::{MachineRecorder, Sender, TraceEvent, TraceHeader, Tr
 use mcp_proto::transport::http::{ExchangeEnd, ExchangeId};
 use mcp_smol::{StderrLine, WireDirection};
 
-use super::wire::{LONGEST, WireFrame, WireObserver};
-use crate::private_files::private_file;
-
-/// The most bytes of records that wait to be written.
-const MAX_WAITING: usize = 64 * 1024 * 1024;
-
-/// How long records wait for others: to wake a thread and to write cost more than all the rest.
-const BATCH_TIME: Duration = Duration::from_millis(5);
-
-/// The bytes of records that are written without waiting for more.
-const BATCH_BYTES: usize = 256 * 1024;
+use super::bounded_text::{BoundedText, TextLines};
+use super::trace_writer::{Queue, Writer};
+use super::wire::{WireFrame, WireObserver};
 
 /// A trace file that is being written: see [`mcp_proto::trace_file`] for its format.
 ///
 /// A thread writes it, some milliseconds later. The file is readable for its owner alone; a trace that is there is replaced.
 /// At 64 MiB, unless [`max_bytes`](Self::with_max_bytes) says otherwise, it begins anew, and the file before has `.1` behind
-/// its name. What cannot be written, since the disk is slow or full, is lost: the file says how many records, and
+/// its name. While another trace file is being written at the same path, by this program or another one, this one has a name
+/// beside it, `session-2.trace`: see [`path`](Self::path). (On Windows, the last one takes the place of the other.) What cannot be written, since the disk is slow or full, is lost: the file says how many records, and
 /// [`flush`](Self::flush) why. The connections go on.
 ///
 /// ```no_run
@@ -86,10 +76,7 @@ impl TraceFile {
     }
 
     fn at(path: PathBuf, program: &str, max_bytes: u64, has_secrets: bool) -> io::Result<Self> {
-        let header = header(program, has_secrets);
-        let output = Box::new(open(&path, &header)?);
-        let rotation = Rotation { path: path.clone(), header, length: 0, max_bytes };
-        let writer = Writer { output, rotation: Some(rotation), failure: None };
+        let (writer, path) = Writer::to_file(path, header(program, has_secrets), max_bytes)?;
         Self::start(Some(path), writer, has_secrets)
     }
 
@@ -105,23 +92,20 @@ impl TraceFile {
     ///
     /// # Errors
     /// If the sink does not take the header.
-    pub fn to_sink(mut sink: impl Write + Send + 'static, program: &str) -> io::Result<Self> {
-        sink.write_all(&header(program, false))?;
-        Self::start(None, Writer { output: Box::new(sink), rotation: None, failure: None }, false)
+    pub fn to_sink(sink: impl Write + Send + 'static, program: &str) -> io::Result<Self> {
+        Self::start(None, Writer::to_sink(Box::new(sink), &header(program, false))?, false)
     }
 
-    fn start(path: Option<PathBuf>, mut writer: Writer, has_secrets: bool) -> io::Result<Self> {
+    fn start(path: Option<PathBuf>, writer: Writer, has_secrets: bool) -> io::Result<Self> {
         let mut key = [0; 16];
         getrandom::fill(&mut key).map_err(io::Error::other)?;
-        let queue = Arc::new(Queue::default());
-        let taken = queue.clone();
-        thread::Builder::new().name("mcp-trace".into()).spawn(move || writer.run(&taken))?;
+        let queue = writer.start()?;
         let (start, connections) = (Instant::now(), AtomicU64::new(0));
         let pseudonyms = Pseudonyms::new(key);
         Ok(Self { shared: Arc::new(Shared { path, has_secrets, start, connections, pseudonyms, queue }) })
     }
 
-    /// The path of the file; `None` of a sink.
+    /// The path of the file, which may be another one than was asked for; `None` of a sink.
     pub fn path(&self) -> Option<&Path> {
         self.shared.path.as_deref()
     }
@@ -132,8 +116,8 @@ impl TraceFile {
         let number = self.shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
         let redactor = redactor.pseudonyms(self.shared.pseudonyms.clone());
         let server = redactor.text(server).into_owned();
-        let (file, error_line, reason) = (self.clone(), Mutex::default(), Mutex::default());
-        let open = OpenConnection { file, number, redactor, error_line, reason };
+        let (file, errors, reason) = (self.clone(), Mutex::default(), Mutex::default());
+        let open = OpenConnection { file, number, redactor, errors, reason };
         let connection = ConnectionTrace(Arc::new(open));
         connection.record(TraceEvent::Opened { server, transport: transport.into() });
         connection
@@ -149,12 +133,7 @@ impl TraceFile {
     /// # Errors
     /// The first error of writing, after which nothing was written.
     pub fn flush(&self) -> io::Result<()> {
-        let (done, wait) = mpsc::sync_channel(1);
-        let queue = &self.shared.queue;
-        // Without the thread, the sender is dropped at once.
-        queue.lock().push_flush(done);
-        queue.changed.notify_one();
-        wait.recv().unwrap_or_else(|_| Err(io::Error::other("the thread that writes the trace has ended")))
+        self.shared.queue.flush()
     }
 
     fn write(&self, connection: u64, event: TraceEvent) {
@@ -165,8 +144,7 @@ impl TraceFile {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.queue.lock().is_over = true;
-        self.queue.changed.notify_one();
+        self.queue.close();
     }
 }
 
@@ -181,8 +159,8 @@ struct OpenConnection {
     file: TraceFile,
     number: u64,
     redactor: Redactor,
-    /// The beginning of a line of standard error that comes in pieces, and the length so far.
-    error_line: Mutex<(Vec<u8>, usize)>,
+    /// The lines of standard error.
+    errors: Mutex<TextLines>,
     reason: Mutex<Option<String>>,
 }
 
@@ -205,25 +183,23 @@ impl ConnectionTrace {
 
     /// Writes a line of the server's standard error without its secrets, once it has all pieces of it.
     pub fn record_stderr_line(&self, line: &StderrLine) {
-        let mut pieces = self.0.error_line.lock().unwrap_or_else(PoisonError::into_inner);
-        let (text, length) = &mut *pieces;
         if line.lost > 0 {
             // It may begin within a secret.
-            (*text, *length) = (Vec::new(), 0);
+            *self.0.errors() = TextLines::default();
             return self.record(TraceEvent::Lost { records: 1 });
         }
-        let room = LONGEST.saturating_sub(text.len());
-        text.extend_from_slice(line.text.as_bytes().get(..room).unwrap_or(line.text.as_bytes()));
-        *length += line.text.len();
+        self.record_stderr(line.text.as_bytes());
         if !line.goes_on {
-            let (text, length) = mem::take(&mut *pieces);
-            self.record_stderr(&text, length);
+            self.record_stderr(b"\n");
         }
     }
 
-    /// Writes a line of the server's standard error, or its beginning if it has `length` bytes, without its secrets.
-    pub fn record_stderr(&self, line: &[u8], length: usize) {
-        self.0.record_stderr(line, length);
+    /// Writes the lines of the server's standard error without their secrets. Their bytes may come in pieces.
+    pub fn record_stderr(&self, mut bytes: &[u8]) {
+        let mut lines = self.0.errors();
+        while let Some(line) = lines.next(&mut bytes, Some(&self.0.redactor)) {
+            self.0.record_stderr(&line);
+        }
     }
 
     /// Writes what happened. Its texts are written as they are: hide secrets before.
@@ -273,11 +249,15 @@ impl ConnectionTrace {
 }
 
 impl OpenConnection {
-    fn record_stderr(&self, line: &[u8], length: usize) {
-        let frame = match length > line.len() {
+    fn errors(&self) -> MutexGuard<'_, TextLines> {
+        self.errors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn record_stderr(&self, line: &BoundedText<'_>) {
+        let frame = match line.whole() {
+            Some(text) => TracedFrame::new(self.redactor.text(&String::from_utf8_lossy(text)).as_bytes(), 0),
             // It learns from none of these lines.
-            true => TracedFrame::new(self.redactor.clone().cut_frame(line), length),
-            false => TracedFrame::new(self.redactor.text(&String::from_utf8_lossy(line)).as_bytes(), 0),
+            None => TracedFrame::new(line.redacted(Some(&mut self.redactor.clone())), line.bytes()),
         };
         self.file.write(self.number, TraceEvent::Stderr { frame });
     }
@@ -285,9 +265,9 @@ impl OpenConnection {
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {
-        let (rest, length) = mem::take(self.error_line.get_mut().unwrap_or_else(PoisonError::into_inner));
-        if length > 0 {
-            self.record_stderr(&rest, length);
+        let last = self.errors().end();
+        if let Some(line) = last {
+            self.record_stderr(&line);
         }
         let reason = self.reason.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         self.file.write(self.number, TraceEvent::Closed { reason });
@@ -301,203 +281,15 @@ fn pairs(headers: &HeaderMap) -> Vec<(String, String)> {
     headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
 }
 
-/// Removes the trace at this path. Other files stay, and so do devices, links and folders.
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-        Ok(found) if found.is_file() && is_trace(path)? => fs::remove_file(path),
-        Ok(_) => {
-            let what = format!("{} is there, and is no trace", path.display());
-            Err(io::Error::new(io::ErrorKind::AlreadyExists, what))
-        }
-    }
-}
-
 fn header(program: &str, has_secrets: bool) -> Vec<u8> {
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     TraceHeader::new(program, UnixTime::from_epoch(started), !has_secrets).to_line()
 }
 
-/// Creates the file, in the place of a trace that is there.
-fn open(path: &Path, header: &[u8]) -> io::Result<File> {
-    remove(path)?;
-    let mut file = private_file().create_new(true).open(path)?;
-    file.write_all(header)?;
-    Ok(file)
-}
-
-/// Whether a file is a trace, or empty.
-fn is_trace(path: &Path) -> io::Result<bool> {
-    let mut start = Vec::new();
-    File::open(path)?.take(12).read_to_end(&mut start)?;
-    Ok(start.is_empty() || start == b"{\"mcpTrace\":")
-}
-
-/// The records that wait to be written.
-#[derive(Default)]
-struct Queue {
-    waiting: Mutex<Waiting>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct Waiting {
-    lines: Vec<u8>,
-    /// The number of records that did not fit.
-    lost: u64,
-    flushes: Vec<SyncSender<io::Result<()>>>,
-    is_over: bool,
-}
-
-impl Waiting {
-    fn push_flush(&mut self, done: SyncSender<io::Result<()>>) {
-        if !self.is_over {
-            self.flushes.push(done);
-        }
-    }
-
-    fn is_urgent(&self) -> bool {
-        self.is_over || !self.flushes.is_empty() || self.lines.len() >= BATCH_BYTES
-    }
-}
-
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn push(&self, record: TraceRecord) {
-        let mut waiting = self.lock();
-        let before = waiting.lines.len();
-        if before > MAX_WAITING || waiting.is_over {
-            waiting.lost += 1;
-            return;
-        }
-        let records = mem::take(&mut waiting.lost);
-        if records > 0 {
-            let lost = TraceRecord::new(record.at(), record.connection, TraceEvent::Lost { records });
-            waiting.lines.extend(lost.to_line());
-        }
-        waiting.lines.extend(record.to_line());
-        // In between, the thread waits for the batch.
-        let is_first = before == 0 || (before < BATCH_BYTES && waiting.is_urgent());
-        drop(waiting);
-        if is_first {
-            self.changed.notify_one();
-        }
-    }
-
-    /// Waits for records, and for a while for more of them; leaves `spare` for the next ones.
-    fn take(&self, spare: Vec<u8>) -> Waiting {
-        let waiting = self.lock();
-        let is_idle = |waiting: &mut Waiting| waiting.lines.is_empty() && !waiting.is_urgent();
-        let waiting = self.changed.wait_while(waiting, is_idle).unwrap_or_else(PoisonError::into_inner);
-        let more = self.changed.wait_timeout_while(waiting, BATCH_TIME, |waiting| !waiting.is_urgent());
-        let (mut waiting, _) = more.unwrap_or_else(PoisonError::into_inner);
-        let (lines, flushes) = (mem::replace(&mut waiting.lines, spare), mem::take(&mut waiting.flushes));
-        Waiting { lines, lost: 0, flushes, is_over: waiting.is_over }
-    }
-}
-
-/// The end of the thread, perhaps by a panic of the application's sink: nothing waits for it any more.
-struct End<'a>(&'a Queue);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        *self.0.lock() = Waiting { is_over: true, ..Waiting::default() };
-    }
-}
-
-/// The thread's side.
-struct Writer {
-    output: Box<dyn Write + Send>,
-    /// Of a file.
-    rotation: Option<Rotation>,
-    failure: Option<(io::ErrorKind, String)>,
-}
-
-struct Rotation {
-    path: PathBuf,
-    header: Vec<u8>,
-    /// The number of bytes behind the header.
-    length: u64,
-    max_bytes: u64,
-}
-
-impl Writer {
-    /// Writes until nobody has the trace any more.
-    fn run(&mut self, queue: &Queue) {
-        let _end = End(queue);
-        let mut spare = Vec::new();
-        loop {
-            let Waiting { mut lines, flushes, is_over, .. } = queue.take(spare);
-            // After a failure a line could be incomplete.
-            if self.failure.is_none()
-                && let Err(error) = self.write(&lines).and_then(|()| self.output.flush())
-            {
-                self.failure = Some((error.kind(), error.to_string()));
-            }
-            for done in flushes {
-                let failed = |(kind, text): (io::ErrorKind, String)| Err(io::Error::new(kind, text));
-                // If this fails, its receiver is gone.
-                let _ = done.send(self.failure.clone().map_or(Ok(()), failed));
-            }
-            if is_over {
-                return;
-            }
-            lines.clear();
-            lines.shrink_to(BATCH_BYTES);
-            spare = lines;
-        }
-    }
-
-    /// Writes whole lines: those that fit into the file, and the others into the next one.
-    fn write(&mut self, mut lines: &[u8]) -> io::Result<()> {
-        while !lines.is_empty() {
-            let fitting = match &self.rotation {
-                Some(rotation) => rotation.fitting(lines),
-                None => lines.len(),
-            };
-            let (now, later) = lines.split_at(fitting);
-            self.output.write_all(now)?;
-            if let Some(rotation) = &mut self.rotation {
-                rotation.length = rotation.length.saturating_add(now.len() as u64);
-                if !later.is_empty() {
-                    self.output = Box::new(rotation.begin_anew()?);
-                }
-            }
-            lines = later;
-        }
-        Ok(())
-    }
-}
-
-impl Rotation {
-    /// The length of the whole lines that fit into the file: at least one into an empty one.
-    fn fitting(&self, lines: &[u8]) -> usize {
-        let room = usize::try_from(self.max_bytes.saturating_sub(self.length)).unwrap_or(usize::MAX);
-        if lines.len() <= room {
-            return lines.len();
-        }
-        let is_end = |byte: &u8| *byte == b'\n';
-        let last = lines.get(..room).and_then(|fitting| fitting.iter().rposition(is_end));
-        let first = || lines.iter().position(is_end).filter(|_| self.length == 0);
-        last.or_else(first).map_or(0, |end| end + 1)
-    }
-
-    fn begin_anew(&mut self) -> io::Result<File> {
-        let mut before = self.path.clone().into_os_string();
-        before.push(".1");
-        remove(before.as_ref())?;
-        fs::rename(&self.path, before)?;
-        self.length = 0;
-        open(&self.path, &self.header)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use mcp_proto::trace_file::Trace;
 
     use super::*;
@@ -556,6 +348,35 @@ mod tests {
             assert!(TraceFile::create(&link, "test").is_err());
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         }
+    }
+
+    /// Both are whole, also where a file begins anew in between.
+    #[cfg(unix)]
+    #[test]
+    fn trace_of_a_second_session_stands_beside_that_of_the_first() {
+        let folder = Folder::new("beside");
+        let path = folder.0.join("a.trace");
+        fs::write(folder.0.join("a-2.trace"), "text of a user").unwrap();
+        let files = [(); 2].map(|()| TraceFile::with_max_bytes(&path, "test", 1000).unwrap());
+        let paths = ["a.trace", "a-3.trace"].map(|name| folder.0.join(name));
+        for (number, (file, path)) in files.iter().zip(&paths).enumerate() {
+            assert_eq!(file.path(), Some(&**path));
+            let connection = file.connection("demo", "stdio", Redactor::new());
+            (0..20).for_each(|_| connection.record(closed(&number.to_string())));
+            file.flush().unwrap();
+        }
+        for (number, path) in paths.iter().enumerate() {
+            assert!(fs::exists(path.with_extension("trace.1")).unwrap(), "{path:?}");
+            let trace = read(path);
+            let own = |it: &&TraceRecord| it.event == closed(&number.to_string());
+            assert!(
+                trace.records.len() > 1 && trace.records.iter().filter(own).count() + 2 > trace.records.len()
+            );
+        }
+        // The end of a session frees its name.
+        drop(files);
+        assert_eq!(TraceFile::create(&path, "test").unwrap().path(), Some(&*path));
+        assert_eq!(fs::read_to_string(folder.0.join("a-2.trace")).unwrap(), "text of a user");
     }
 
     #[test]

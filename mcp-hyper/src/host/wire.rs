@@ -6,17 +6,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use mcp_proto::codec::{Line, Lines, media};
+use mcp_proto::Secret;
+use mcp_proto::codec::media;
 use mcp_proto::host::config::{Answers, Lookup, ResolvedSpec, ServerEntry};
 use mcp_proto::redact::{Pseudonyms, Redactor, is_secret_header};
 use mcp_proto::transport::http::{ExchangeEnd, ExchangeId, header as own_headers};
-use mcp_proto::{Bytes, Secret};
 use mcp_smol::WireDirection;
 
+use super::bounded_text::{BoundedText, TextLines};
 use crate::WireEvent;
-
-/// The longest message that is passed on completely, in bytes.
-pub(super) const LONGEST: usize = 64 * 1024;
 
 /// Most responses that are read at a time. Of one that exceeds them, the rest is not shown.
 const MAX_BODIES: usize = 256;
@@ -78,7 +76,7 @@ impl WireFrame<'_> {
     pub fn cut_bytes(&self) -> Option<usize> {
         match self {
             Self::Message { bytes, .. } | Self::Request { bytes, .. } => {
-                Some(*bytes).filter(|it| *it > LONGEST)
+                Some(*bytes).filter(|it| *it > BoundedText::LONGEST)
             }
             Self::Response { .. } | Self::End { .. } => None,
         }
@@ -126,16 +124,16 @@ pub struct WireObserver {
     watch: Box<dyn FnMut(WireFrame<'_>) + Send>,
     redactor: Option<Redactor>,
     pseudonyms: Option<Pseudonyms>,
-    sent: Lines,
-    received: Lines,
+    sent: TextLines,
+    received: TextLines,
     /// The bodies of responses that have not ended.
     bodies: BTreeMap<ExchangeId, Body>,
 }
 
 /// The part of a body that was not passed on.
 enum Body {
-    Events(Lines),
-    Whole { text: Vec<u8>, bytes: usize },
+    Events(TextLines),
+    Whole(BoundedText<'static>),
 }
 
 impl WireObserver {
@@ -145,8 +143,8 @@ impl WireObserver {
             watch: Box::new(watch),
             redactor: Some(Redactor::new()),
             pseudonyms: None,
-            sent: Lines::new(LONGEST),
-            received: Lines::new(LONGEST),
+            sent: TextLines::default(),
+            received: TextLines::default(),
             bodies: BTreeMap::new(),
         }
     }
@@ -181,17 +179,18 @@ impl WireObserver {
 
     /// Takes bytes of a stream: see [`mcp_smol::ClientOptions::on_wire`].
     pub fn handle_bytes(&mut self, direction: WireDirection, bytes: &[u8]) {
-        self.lines(direction).handle_input(Bytes::copy_from_slice(bytes));
-        while let Some(line) = self.lines(direction).poll_line() {
-            self.show_line(direction, None, &line);
+        let mut rest = bytes;
+        while let Some(line) = self.next_line(direction, &mut rest) {
+            self.show(direction, None, &line);
         }
     }
 
-    fn lines(&mut self, direction: WireDirection) -> &mut Lines {
-        match direction {
+    fn next_line<'a>(&mut self, direction: WireDirection, rest: &mut &'a [u8]) -> Option<BoundedText<'a>> {
+        let lines = match direction {
             WireDirection::Sent => &mut self.sent,
             WireDirection::Received => &mut self.received,
-        }
+        };
+        lines.next(rest, self.redactor.as_ref())
     }
 
     /// Takes an event of a connection over HTTP or WebSocket: see
@@ -201,8 +200,8 @@ impl WireObserver {
             WireEvent::Request { exchange, method, url, headers, body } => {
                 self.learn(headers);
                 let (url, headers) = (self.url(url), self.headers(headers));
-                let bytes = body.len();
-                let body = redact(&mut self.redactor, beginning(body), bytes);
+                let body = BoundedText::new(body, self.redactor.as_ref());
+                let (bytes, body) = (body.bytes(), body.redacted(self.redactor.as_mut()));
                 (self.watch)(WireFrame::Request { exchange, method, url, headers, body, bytes });
             }
             WireEvent::Head { exchange, status, headers } => {
@@ -212,11 +211,9 @@ impl WireObserver {
             }
             WireEvent::Body { exchange, bytes } => self.handle_body(exchange, bytes),
             #[cfg(feature = "websocket")]
-            WireEvent::MessageSent(text) => self.show(WireDirection::Sent, None, beginning(text), text.len()),
+            WireEvent::MessageSent(text) => self.show_whole(WireDirection::Sent, text),
             #[cfg(feature = "websocket")]
-            WireEvent::MessageReceived(text) => {
-                self.show(WireDirection::Received, None, beginning(text), text.len());
-            }
+            WireEvent::MessageReceived(text) => self.show_whole(WireDirection::Received, text),
             WireEvent::End { exchange, end } => {
                 self.close_body(exchange);
                 let end = self.end(end);
@@ -233,8 +230,8 @@ impl WireObserver {
         let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
         let is_stream = media::is_type(kind, "text/event-stream");
         let body = match is_stream {
-            true => Body::Events(Lines::new(LONGEST)),
-            false => Body::Whole { text: Vec::new(), bytes: 0 },
+            true => Body::Events(TextLines::default()),
+            false => Body::Whole(BoundedText::default()),
         };
         self.bodies.insert(exchange, body);
         if self.bodies.len() > MAX_BODIES
@@ -244,22 +241,15 @@ impl WireObserver {
         }
     }
 
-    fn handle_body(&mut self, exchange: ExchangeId, piece: &[u8]) {
-        match self.bodies.get_mut(&exchange) {
-            Some(Body::Events(lines)) => lines.handle_input(Bytes::copy_from_slice(piece)),
-            Some(Body::Whole { text, bytes }) => {
-                *bytes += piece.len();
-                let room = LONGEST.saturating_sub(text.len());
-                text.extend_from_slice(piece.get(..room).unwrap_or(piece));
-                return;
-            }
-            // A part of a message cannot be redacted.
-            None => return,
+    fn handle_body(&mut self, exchange: ExchangeId, mut piece: &[u8]) {
+        // Without an entry, a part of a message is missing: the rest cannot be redacted.
+        if let Some(Body::Whole(text)) = self.bodies.get_mut(&exchange) {
+            return text.push(piece, self.redactor.as_ref());
         }
         while let Some(Body::Events(lines)) = self.bodies.get_mut(&exchange)
-            && let Some(line) = lines.poll_line()
+            && let Some(line) = lines.next(&mut piece, self.redactor.as_ref())
         {
-            self.show_line(WireDirection::Received, Some(exchange), &line);
+            self.show(WireDirection::Received, Some(exchange), &line);
         }
     }
 
@@ -267,26 +257,25 @@ impl WireObserver {
     fn close_body(&mut self, exchange: ExchangeId) {
         match self.bodies.remove(&exchange) {
             Some(Body::Events(mut lines)) => {
-                if let Some(line) = lines.handle_eof() {
-                    self.show_line(WireDirection::Received, Some(exchange), &line);
+                if let Some(line) = lines.end() {
+                    self.show(WireDirection::Received, Some(exchange), &line);
                 }
             }
-            Some(Body::Whole { text, bytes }) if bytes > 0 => {
-                self.show(WireDirection::Received, Some(exchange), &text, bytes);
+            Some(Body::Whole(text)) if text.bytes() > 0 => {
+                self.show(WireDirection::Received, Some(exchange), &text);
             }
             _ => {}
         }
     }
 
-    fn show_line(&mut self, direction: WireDirection, exchange: Option<ExchangeId>, line: &Line) {
-        match line {
-            Line::Whole(text) => self.show(direction, exchange, text, text.len()),
-            Line::TooLong { head, bytes, .. } => self.show(direction, exchange, head, *bytes),
-        }
+    #[cfg(feature = "websocket")]
+    fn show_whole(&mut self, direction: WireDirection, text: &[u8]) {
+        let text = BoundedText::new(text, self.redactor.as_ref());
+        self.show(direction, None, &text);
     }
 
-    fn show(&mut self, direction: WireDirection, exchange: Option<ExchangeId>, text: &[u8], bytes: usize) {
-        let text = redact(&mut self.redactor, text, bytes);
+    fn show(&mut self, direction: WireDirection, exchange: Option<ExchangeId>, text: &BoundedText<'_>) {
+        let (bytes, text) = (text.bytes(), text.redacted(self.redactor.as_mut()));
         (self.watch)(WireFrame::Message { direction, exchange, text, bytes });
     }
 
@@ -343,9 +332,10 @@ impl WireObserver {
 impl Drop for WireObserver {
     /// Shows the lines that the streams ended in.
     fn drop(&mut self) {
-        for direction in [WireDirection::Sent, WireDirection::Received] {
-            if let Some(line) = self.lines(direction).handle_eof() {
-                self.show_line(direction, None, &line);
+        let last = [(WireDirection::Sent, self.sent.end()), (WireDirection::Received, self.received.end())];
+        for (direction, line) in last {
+            if let Some(line) = line {
+                self.show(direction, None, &line);
             }
         }
     }
@@ -383,16 +373,3 @@ pub(super) fn with_secrets_of(
 
 /// Makes the observer of a connection, if it has one.
 pub(super) type ObserverOf = Arc<dyn Fn(&ServerEntry) -> Option<WireObserver> + Send + Sync>;
-
-//= F104 "Secrets are redacted before frames are logged"
-fn redact<'a>(redactor: &mut Option<Redactor>, text: &'a [u8], bytes: usize) -> Cow<'a, [u8]> {
-    match redactor {
-        None => Cow::Borrowed(text),
-        Some(redactor) if bytes > text.len() => redactor.cut_frame(text),
-        Some(redactor) => redactor.frame(text),
-    }
-}
-
-fn beginning(text: &[u8]) -> &[u8] {
-    text.get(..LONGEST).unwrap_or(text)
-}

@@ -27,21 +27,28 @@ pub(crate) fn open(common: &mut CommonOptions, messages: &mut Screen) -> Result 
         let failed = CommandError::server_of(format!("--trace-file {}", path.display()));
         let program = concat!("mcpio ", env!("CARGO_PKG_VERSION"));
         let create = if common.trace_raw { TraceFile::with_secrets } else { TraceFile::create };
-        common.traced = Some(create(path.clone(), program).map_err(failed)?);
+        let file = create(path.clone(), program).map_err(failed)?;
+        let own = file.path().unwrap_or(path);
+        if own != path {
+            let what =
+                format_args!("another session writes {}: this trace is {}", path.display(), own.display());
+            messages.line(styled(BAD, what))?;
+        }
         if common.trace_raw {
             let what = "will have credentials and other secrets in it: keep it to yourself";
-            messages.line(styled(BAD, format_args!("the trace {} {what}", path.display())))?;
+            messages.line(styled(BAD, format_args!("the trace {} {what}", own.display())))?;
         }
+        common.traced = Some(file);
     }
     Ok(())
 }
 
 /// Waits until the file of `--trace-file` is written.
 pub(crate) fn flush(common: &CommonOptions, messages: &mut Screen) {
-    if let (Some(file), Some(path)) = (&common.traced, &common.trace_file)
+    if let Some(file) = &common.traced
         && let Err(error) = file.flush()
     {
-        let path = path.display();
+        let path = file.path().unwrap_or(Path::new("")).display();
         let _ = messages.line(styled(BAD, format_args!("the trace {path} is not complete: {error}")));
     }
 }

@@ -79,6 +79,27 @@ fn tap_passes_each_byte_on_and_ends_as_the_server_does() {
     assert!(reason.contains('7'), "{reason}");
 }
 
+/// Both traces are whole, and the second session says where its own is.
+#[test]
+fn second_session_writes_its_trace_beside_that_of_the_first() {
+    let trace = TraceOf::new("sessions");
+    let beside = TraceOf(trace.0.with_file_name(format!("mcp-cli-sessions-{}-2.trace", std::process::id())));
+    let mut first = tap(&trace, "cat").spawn().unwrap();
+    let mut input = first.stdin.take().unwrap();
+    input.write_all(b"{\"first\":1}\n").unwrap();
+    let mut begun = [0; 12];
+    first.stdout.as_mut().unwrap().read_exact(&mut begun).unwrap();
+    let second = run(tap(&trace, "cat"), b"{\"second\":1}\n");
+    let said = String::from_utf8(second.stderr).unwrap();
+    assert!(said.contains(beside.0.to_str().unwrap()) && second.status.success(), "{said}");
+    drop(input);
+    assert!(first.wait_with_output().unwrap().status.success());
+    for (trace, message) in [(trace, "first"), (beside, "second")] {
+        let written = fs::read_to_string(&trace.0).unwrap();
+        assert!(written.contains(message) && written.contains("\"closed\""), "{written}");
+    }
+}
+
 #[test]
 fn tap_passes_signals_on() {
     let trace = TraceOf::new("signals");
@@ -546,6 +567,31 @@ fn requests_to_a_url_are_passed_on_and_traced() {
     assert_eq!(shown["findings"], json!([]));
     let written = fs::read_to_string(&trace.0).unwrap();
     assert!(written.contains("x-api-key") && !written.contains("plain-987"), "{written}");
+}
+
+/// A program that opens connections without end leaves descriptors for others.
+#[test]
+fn connections_beyond_the_limit_are_refused_at_once() {
+    let trace = TraceOf::new("connections");
+    let tap = Running::start(&["tap", "--trace-file", trace.0.to_str().unwrap(), "http://127.0.0.1:9/mcp"]);
+    let url = tap.next_url();
+    let authority = url.strip_prefix("http://").unwrap().split('/').next().unwrap();
+    let request = format!("GET / HTTP/1.1\r\nHost: {authority}\r\n\r\n");
+    let served = || {
+        let (mut stream, mut answer) = (send(authority, &request), [0; 12]);
+        stream.read_exact(&mut answer).map(|()| (stream, answer))
+    };
+    // An answer shows that a connection is open on the other side too.
+    let mut open: Vec<_> = (0..256).map(|_| served().unwrap()).collect();
+    assert!(open.iter().all(|(_, answer)| answer == b"HTTP/1.1 404"));
+    let refused = std::io::read_to_string(send(authority, "")).unwrap();
+    assert!(refused.starts_with("HTTP/1.1 503 ") && refused.ends_with("close some\n"), "{refused}");
+    drop(open.pop());
+    let end = Instant::now() + Duration::from_secs(20);
+    // The refusal may come before the request, which then fails.
+    while !served().is_ok_and(|(_, answer)| answer == *b"HTTP/1.1 404") {
+        assert!(Instant::now() < end, "there is room again");
+    }
 }
 
 /// A server that writes an event whenever it is told to, and tells when the connection is closed.

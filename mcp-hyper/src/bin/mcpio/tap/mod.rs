@@ -15,7 +15,6 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use mcp_hyper::host::{ConnectionTrace, TraceFile, WireObserver};
-use mcp_proto::codec::{Line, Lines};
 use mcp_proto::redact::{Redactor, is_secret_header};
 use mcp_proto::trace_file::TraceEvent;
 use mcp_smol::WireDirection;
@@ -56,9 +55,6 @@ const CHUNK: usize = 64 * 1024;
 
 /// The most bytes that wait to be recorded. Of more than these the trace has a part only: what passes is never held up.
 const MAX_WAITING: usize = 64 * 1024 * 1024;
-
-/// The longest line of standard error that is recorded completely.
-const LONGEST: usize = 64 * 1024;
 
 /// How long to wait for output after the end of the server, which its own children may keep open.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -237,7 +233,6 @@ impl Recorder {
         let mut records = Records {
             connection: connection.clone(),
             observer: connection.observer(),
-            errors: Lines::new(LONGEST),
             gaps: [false; 2],
         };
         let (waiting, late) = (recorder.waiting.clone(), is_late.clone());
@@ -316,7 +311,6 @@ fn yield_to_others() {
 struct Records {
     connection: ConnectionTrace,
     observer: WireObserver,
-    errors: Lines,
     /// Whether the beginning of the present line is missing, of either direction.
     gaps: [bool; 2],
 }
@@ -333,9 +327,6 @@ impl Records {
             self.record(piece);
             waiting.fetch_sub(length, Ordering::Relaxed);
         }
-        if let Some(line) = self.errors.handle_eof() {
-            self.record_error(&line);
-        }
     }
 
     fn record(&mut self, piece: Piece) {
@@ -350,20 +341,8 @@ impl Records {
                     self.connection.record(TraceEvent::Lost { records: 1 });
                 }
             }
-            Piece::Stderr(bytes) => {
-                self.errors.handle_input(bytes.into());
-                while let Some(line) = self.errors.poll_line() {
-                    self.record_error(&line);
-                }
-            }
+            Piece::Stderr(bytes) => self.connection.record_stderr(&bytes),
             Piece::End => {}
-        }
-    }
-
-    fn record_error(&self, line: &Line) {
-        match line {
-            Line::Whole(text) => self.connection.record_stderr(text, text.len()),
-            Line::TooLong { head, bytes, .. } => self.connection.record_stderr(head, *bytes),
         }
     }
 }
