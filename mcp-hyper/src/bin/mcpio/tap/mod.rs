@@ -7,6 +7,8 @@ mod proxy;
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
+#[cfg(target_os = "linux")]
+use std::os::fd::AsFd as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,6 +16,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use bytes::{Bytes, BytesMut};
 use mcp_hyper::host::{ConnectionTrace, TraceFile, WireObserver};
 use mcp_proto::redact::{Redactor, is_secret_header};
 use mcp_proto::trace_file::TraceEvent;
@@ -53,6 +56,13 @@ client's configuration has, needs none.";
 /// How much is read at a time, in bytes.
 const CHUNK: usize = 64 * 1024;
 
+/// How many bytes are read into the same memory. What passes stays there until it is recorded.
+const BLOCK: usize = 1024 * 1024;
+
+/// How much the pipes hold, in bytes, where the system lets it be set: so the programs run longer at a time.
+#[cfg(target_os = "linux")]
+const PIPE: usize = 1024 * 1024;
+
 /// The most bytes that wait to be recorded. Of more than these the trace has a part only: what passes is never held up.
 const MAX_WAITING: usize = 64 * 1024 * 1024;
 
@@ -90,6 +100,11 @@ async fn run_command(command: &[OsString], trace: &TraceFile, common: &CommonOpt
     let (Some(stdin), Some(stdout), Some(stderr)) = taken else {
         return Err(CommandError::server("the server has no standard streams"));
     };
+    #[cfg(target_os = "linux")]
+    for pipe in [input.as_fd(), output.as_fd(), stdin.as_fd(), stdout.as_fd()] {
+        // It may be no pipe, or the user may have many.
+        let _ = rustix::pipe::fcntl_setpipe_size(pipe, PIPE);
+    }
     let sent = recorder.clone();
     spawn(move || {
         pump(input, stdin, |bytes| sent.bytes(WireDirection::Sent, bytes));
@@ -145,25 +160,29 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
 }
 
 /// Passes bytes on until their end, or until they cannot be written: both ends are closed then, so that their sender notices.
-fn pump(mut from: impl Read, mut to: impl Write, record: impl Fn(&[u8])) {
-    let mut buffer = vec![0; CHUNK];
-    while let Ok(bytes) = read(&mut from, &mut buffer)
+fn pump(mut from: impl Read, mut to: impl Write, record: impl Fn(Bytes)) {
+    let mut block = BytesMut::new();
+    while let Ok(bytes) = read(&mut from, &mut block)
         && !bytes.is_empty()
     {
         // Recorded first: an answer comes after its request.
-        record(bytes);
-        if to.write_all(bytes).and_then(|()| to.flush()).is_err() {
+        record(bytes.clone());
+        if to.write_all(&bytes).and_then(|()| to.flush()).is_err() {
             break;
         }
     }
 }
 
-fn read<'a>(from: &mut impl Read, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
+/// Reads into the rest of a block, or into a new one.
+fn read(from: &mut impl Read, block: &mut BytesMut) -> io::Result<Bytes> {
+    if block.len() < CHUNK {
+        *block = BytesMut::zeroed(BLOCK);
+    }
     loop {
-        match from.read(buffer) {
+        match from.read(block.get_mut(..CHUNK).unwrap_or_default()) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
-            Ok(length) => return Ok(buffer.get(..length).unwrap_or_default()),
+            Ok(length) => return Ok(block.split_to(length).freeze()),
         }
     }
 }
@@ -218,8 +237,8 @@ struct Recorder {
 }
 
 enum Piece {
-    Bytes(WireDirection, Vec<u8>),
-    Stderr(Vec<u8>),
+    Bytes(WireDirection, Bytes),
+    Stderr(Bytes),
     /// Bytes that are not recorded.
     Gap(WireDirection),
     End,
@@ -230,11 +249,8 @@ impl Recorder {
         let (pieces, received) = mpsc::channel();
         let recorder = Self { pieces, waiting: Arc::default() };
         let is_late = Arc::new(AtomicBool::new(false));
-        let mut records = Records {
-            connection: connection.clone(),
-            observer: connection.observer(),
-            gaps: [false; 2],
-        };
+        let mut records =
+            Records { connection: connection.clone(), observer: connection.observer(), gaps: [false; 2] };
         let (waiting, late) = (recorder.waiting.clone(), is_late.clone());
         let (end, running) = mpsc::channel();
         let thread = spawn(move || {
@@ -247,17 +263,17 @@ impl Recorder {
         Ok((recorder, recording))
     }
 
-    fn bytes(&self, direction: WireDirection, bytes: &[u8]) {
+    fn bytes(&self, direction: WireDirection, bytes: Bytes) {
         let piece = match self.waiting.load(Ordering::Relaxed) > MAX_WAITING {
             true => Piece::Gap(direction),
-            false => Piece::Bytes(direction, bytes.to_vec()),
+            false => Piece::Bytes(direction, bytes),
         };
         self.take(piece);
     }
 
-    fn stderr(&self, bytes: &[u8]) {
+    fn stderr(&self, bytes: Bytes) {
         if self.waiting.load(Ordering::Relaxed) <= MAX_WAITING {
-            self.take(Piece::Stderr(bytes.to_vec()));
+            self.take(Piece::Stderr(bytes));
         }
     }
 
