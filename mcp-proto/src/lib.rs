@@ -239,6 +239,8 @@ pub mod schema;
 #[cfg(all(feature = "seal", any(feature = "auth", feature = "server")))]
 #[cfg_attr(not(feature = "server"), allow(unreachable_pub, reason = "servers name all of it"))]
 mod seal;
+#[cfg(all(feature = "std", feature = "server", any(feature = "seal", feature = "auth")))]
+mod single_use;
 #[cfg(all(feature = "client", feature = "skills"))]
 pub mod skills;
 #[cfg(all(feature = "testing", feature = "client", feature = "server"))]

@@ -3,8 +3,8 @@
 //~ gated behind the `seal` feature
 
 use mcp_proto::Router;
-use mcp_proto::front::UsedStates;
+use mcp_proto::front::UsedIds;
 
 fn main() {
-    drop(Router::new("shop", "1.0.0").single_use(std::sync::Arc::new(UsedStates::default())));
+    drop(Router::new("shop", "1.0.0").single_use(std::sync::Arc::new(UsedIds::default())));
 }

@@ -62,8 +62,8 @@ use std::sync::Mutex;
 use crate::Bytes;
 use crate::auth::server::{
     Access, AccessDecision, Checker, GrantedAccess, IntrospectionChecker, IntrospectionConfig,
-    PresentedToken, Protection, ReplayCache, Reverification, Reverifier, TokenValidation, UnverifiedToken,
-    VerifyError,
+    PresentedToken, ProofClaim, Protection, Reverification, Reverifier, TokenDecision, TokenValidation,
+    UnverifiedToken, VerifyError,
 };
 #[cfg(feature = "auth-jwt")]
 use crate::auth::server::{JwtChecker, JwtConfig};
@@ -71,6 +71,7 @@ use crate::auth::{Fetch, FetchId, FetchPolicy, FetchPolicyError, Now};
 use crate::front::wakers::{Waiters, Wakers, lock, update};
 use crate::prelude::*;
 use crate::quota::{QuotaOwner, Shares};
+use crate::single_use::{ClaimFuture, SingleUse, UsedIds};
 use crate::transport::http::server::{HttpResponse, RequestHead};
 
 /// A verifier of access tokens. Closures implement it: `|presented| async { … }`.
@@ -120,6 +121,8 @@ pub struct FetchResponse {
 #[derive(Clone)]
 pub struct Guard {
     inner: Arc<Inner>,
+    /// The store of used proofs of possession.
+    used_proofs: Arc<dyn SingleUse>,
     /// The time between two verifications of an open stream's token.
     reverify_every: Option<Duration>,
 }
@@ -127,7 +130,6 @@ pub struct Guard {
 struct Inner {
     protection: Protection,
     verifier: Box<dyn Verifier>,
-    proofs: ReplayCache,
 }
 
 /// The decision on the head of a request.
@@ -142,8 +144,18 @@ pub enum GuardDecision {
 impl Guard {
     /// Creates a guard that requires the access of `protection`, with tokens that `verifier` verifies.
     pub fn new(protection: Protection, verifier: impl Verifier + 'static) -> Self {
-        let inner = Inner { protection, verifier: Box::new(verifier), proofs: ReplayCache::new() };
-        Self { inner: Arc::new(inner), reverify_every: None }
+        let inner = Inner { protection, verifier: Box::new(verifier) };
+        Self { inner: Arc::new(inner), used_proofs: Arc::new(UsedIds::default()), reverify_every: None }
+    }
+
+    /// Sets the store of used proofs of possession (DPoP), each of which is accepted once. Default: [`UsedIds`], in the
+    /// memory of this process.
+    ///
+    /// Instances of a server share one store. Otherwise a proof may be used once at each instance within the [time that
+    /// it is valid](crate::auth::server::DpopConfig::window). Only proofs of valid tokens are recorded.
+    #[must_use]
+    pub fn single_use(self, store: Arc<dyn SingleUse>) -> Self {
+        Self { used_proofs: store, ..self }
     }
 
     /// Verifies the tokens of open streams again, each after this time and then as often. Default: never; a stream ends
@@ -169,7 +181,8 @@ impl Guard {
             AccessDecision::Answer(answer) => GuardDecision::Answer(answer),
             AccessDecision::Verify(presented) => {
                 let verification = self.inner.verifier.verify(presented.clone());
-                GuardDecision::Verifying(PendingVerification { guard: self.clone(), presented, verification })
+                let guard = self.clone();
+                GuardDecision::Verifying(PendingVerification { guard, presented, verification, claim: None })
             }
         }
     }
@@ -185,6 +198,13 @@ impl Guard {
     pub fn handle_fetched(&self, now: Now, id: FetchId, fetched: Result<FetchResponse, String>) {
         self.inner.verifier.handle_fetched(now, id, fetched);
     }
+
+    /// Adds the verification of open streams, if they are verified again.
+    fn with_reverifier(&self, presented: &PresentedToken, granted: GrantedAccess) -> GrantedAccess {
+        let Some(interval) = self.reverify_every else { return granted };
+        let (guard, presented) = (self.inner.clone(), presented.clone());
+        granted.with_reverifier(Box::new(StreamVerifier { guard, presented, interval }))
+    }
 }
 
 debug_fields! { Guard(self) { protection = self.inner.protection } }
@@ -195,22 +215,31 @@ pub struct PendingVerification {
     guard: Guard,
     presented: PresentedToken,
     verification: VerificationFuture,
+    /// After the verification: the claim of the request's proof.
+    claim: Option<(Box<ProofClaim>, ClaimFuture)>,
 }
 
 impl Future for PendingVerification {
     type Output = Result<GrantedAccess, HttpResponse>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let verified = ready!(self.verification.as_mut().poll(cx));
-        let Inner { protection, proofs, .. } = &*self.guard.inner;
-        let checked = protection.check_token(&self.presented, verified, proofs);
-        Poll::Ready(match self.guard.reverify_every {
-            Some(interval) => checked.map(|granted| {
-                let (guard, presented) = (self.guard.inner.clone(), self.presented.clone());
-                granted.with_reverifier(Box::new(StreamVerifier { guard, presented, interval }))
-            }),
-            None => checked,
-        })
+        let Self { guard, presented, verification, claim } = &mut *self;
+        if claim.is_none() {
+            let verified = ready!(verification.as_mut().poll(cx));
+            match guard.inner.protection.check_token(presented, verified)? {
+                TokenDecision::Granted(granted) => {
+                    return Poll::Ready(Ok(guard.with_reverifier(presented, granted)));
+                }
+                TokenDecision::Claim(proof) => {
+                    let recording = guard.used_proofs.claim(proof.claim().clone());
+                    *claim = Some((proof, recording));
+                }
+            }
+        }
+        let Some((_, recording)) = claim else { return Poll::Pending };
+        let outcome = ready!(recording.as_mut().poll(cx));
+        let Some((proof, _)) = claim.take() else { return Poll::Pending };
+        Poll::Ready(proof.resolve(outcome).map(|granted| guard.with_reverifier(presented, granted)))
     }
 }
 

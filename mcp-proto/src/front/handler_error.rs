@@ -84,11 +84,12 @@ impl HandlerError {
         Self(HandlerErrorKind::Denied { error, denial: Denial::Challenge(challenge.into()) })
     }
 
-    /// Denies a request whose state the server has no room to store. Over HTTP the answer is 503 with `Retry-After` if
-    /// nothing else was sent yet; otherwise it is an error of the code [`INTERNAL_ERROR`](code::INTERNAL_ERROR).
-    pub fn no_room(message: impl Into<String>) -> Self {
+    /// Denies a request that the server cannot serve now, for lack of room or of a store that it needs. Over HTTP the
+    /// answer is 503 with `Retry-After` if nothing else was sent yet; otherwise it is an error of the code
+    /// [`INTERNAL_ERROR`](code::INTERNAL_ERROR).
+    pub fn unavailable(message: impl Into<String>) -> Self {
         let error = ErrorObject::new(code::INTERNAL_ERROR, message);
-        Self(HandlerErrorKind::Denied { error, denial: Denial::NoRoom })
+        Self(HandlerErrorKind::Denied { error, denial: Denial::Unavailable })
     }
 
     /// An error that is sent unchanged.

@@ -174,10 +174,10 @@ pub use client::{
     TaskHandle, ToolCallOutcome, Watch, WatchRequest, WatchUpdate, call_once,
 };
 
+#[cfg(all(feature = "server", any(feature = "seal", feature = "auth")))]
+pub use crate::single_use::{Claim, ClaimError, ClaimFuture, ClaimOutcome, SingleUse, UseId, UsedIds};
 #[cfg(all(feature = "server", feature = "schemars"))]
 pub use handler::arguments::{DescribedArguments, Structured};
-#[cfg(all(feature = "server", feature = "seal"))]
-pub use handler::input_rounds::{SingleUse, StateId, StateUse, UsedStates};
 #[cfg(feature = "server")]
 pub use {
     handler::arguments::{Arguments, NoArguments, without_arguments},

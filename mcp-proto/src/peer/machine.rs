@@ -216,8 +216,10 @@ debug_fields! { Principal => "Principal(…)" }
 pub enum Denial {
     /// The client is not allowed to make the request. Status 403, with this challenge as `WWW-Authenticate`.
     Challenge(String),
-    /// The server has no room for the state that the request would create. Status 503, with `Retry-After`.
-    NoRoom,
+    /// The server has no room for the state that the request would create, or cannot reach a store that the request
+    /// needs. Status 503, with `Retry-After`.
+    #[cfg_attr(feature = "trace-file", serde(alias = "NoRoom"))]
+    Unavailable,
 }
 
 // What passes between a machine and its transport, held back so that layers see it outside of the machine's lock.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::common::front_http::{HttpHarness, ParkedHandlers, TestExchange, field};
 use mcp_proto::front::tasks::{MemoryLimits, MemoryStore, TaskChoice, TaskConfig};
-use mcp_proto::front::{Context, HandlerError, NoArguments, Router, UsedStates};
+use mcp_proto::front::{Context, HandlerError, NoArguments, Router, UsedIds};
 use mcp_proto::peer::Principal;
 use mcp_proto::schema::{ElicitParams, ElicitSchema, Json, Map, Tool};
 use serde_json::{Value, json};
@@ -153,7 +153,7 @@ fn client_with_many_stored_tasks_leaves_room_for_others() {
 fn server_never_forgets_used_states_for_new_ones() {
     let form = ElicitParams::form("Sure?", ElicitSchema::new(Map::new()));
     let tool = Tool::new("ask", "Asks", Json::empty_object());
-    let router = Router::new("asker", "1").single_use(Arc::new(UsedStates::new(2))).tool_with(
+    let router = Router::new("asker", "1").single_use(Arc::new(UsedIds::new(2))).tool_with(
         tool,
         move |NoArguments {}, cx: Context| {
             let form = form.clone();

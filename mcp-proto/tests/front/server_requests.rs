@@ -15,7 +15,7 @@ use core::task::{Context as TaskContext, Poll, Waker};
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
-use crate::common::front_http::HttpHarness;
+use crate::common::front_http::{HttpHarness, field};
 use crate::common::polling::{CountingEntropy, TestClock};
 use crate::common::router::ServerHarness;
 use crate::common::tools::{prompt, tool};
@@ -24,8 +24,8 @@ use mcp_proto::UnixTime;
 use mcp_proto::adapter;
 use mcp_proto::front::ClientHandlers;
 use mcp_proto::front::{
-    Context, ElicitationCompletion, Error, HandlerError, NoArguments, ResultOrInput, Router, SingleUse,
-    StateId, StateUse, UsedStates,
+    Claim, ClaimError, ClaimFuture, ClaimOutcome, Context, ElicitationCompletion, Error, HandlerError,
+    NoArguments, ResultOrInput, Router, SingleUse, UsedIds,
 };
 use mcp_proto::peer::client::{EraPolicy, LinkAction};
 use mcp_proto::peer::server::{SealKey, Sealer};

@@ -1,12 +1,11 @@
 //! Sealed request states with fixed keys, fixed random bytes and a fixed time.
 
 use core::fmt::Write as _;
-use core::pin::Pin;
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use mcp_proto::UnixTime;
-use mcp_proto::front::{Context, HandlerError, Router, SingleUse, StateId, StateUse};
+use mcp_proto::front::{Claim, ClaimFuture, ClaimOutcome, Context, HandlerError, Router, SingleUse, UseId};
 use mcp_proto::peer::Principal;
 use mcp_proto::peer::server::{SealKey, Sealer};
 use mcp_proto::schema::{ElicitParams, ElicitSchema, ElicitValue, StringSchema, Tool};
@@ -92,18 +91,12 @@ async fn question(cx: &Context, field: &str) -> Result<String, HandlerError> {
 struct Uses(Mutex<String>);
 
 impl SingleUse for Uses {
-    fn claim(
-        &self,
-        state: StateId,
-        _: &mcp_proto::quota::QuotaOwner,
-        now: UnixTime,
-        expires: UnixTime,
-    ) -> Pin<Box<dyn Future<Output = Result<StateUse, HandlerError>> + Send>> {
+    fn claim(&self, claim: Claim) -> ClaimFuture {
+        let UseId::State(state) = claim.id else { panic!("{claim:?}") };
         let millis = |time: UnixTime| time.since_epoch().as_millis();
-        let line =
-            format!("{:?} used at {}, expires at {}\n", state.as_bytes(), millis(now), millis(expires));
+        let line = format!("{state:?} used at {}, expires at {}\n", millis(claim.now), millis(claim.expires));
         self.0.lock().unwrap().push_str(&line);
-        Box::pin(core::future::ready(Ok(StateUse::First)))
+        Box::pin(core::future::ready(Ok(ClaimOutcome::First)))
     }
 }
 

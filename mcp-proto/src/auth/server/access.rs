@@ -147,11 +147,10 @@ pub(super) enum AccessError {
     /// The proof of possession is invalid.
     Proof(String),
     /// The proof needs this nonce.
-    #[cfg_attr(not(feature = "auth-jwt"), allow(dead_code, reason = "there are no proofs"))]
     Nonce(String),
     /// The token lacks scopes that every request needs.
     Scope { kind: TokenKind },
-    /// The token cannot be verified at present.
+    /// The token or its proof cannot be verified at present.
     Unavailable,
     /// The owner has too many tokens under verification, or too many recorded proofs.
     OverQuota,

@@ -7,18 +7,20 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
 use super::FETCH_TIMEOUT;
 use super::PresentedToken;
 use super::access::{AccessError, unix_time};
-use super::introspection::{ProofUse, ReplayCache};
+use super::introspection::digest;
 use super::jws::{Jws, JwtAlgorithm, PublicKey};
 use crate::UnixTime;
 use crate::auth::dpop::{thumbprint, token_hash};
 use crate::auth::{Secret, TokenKind, canonical_resource};
 use crate::prelude::*;
 use crate::quota::QuotaOwner;
+use crate::single_use::{Claim, UseId};
 
 /// The rules for proofs of possession.
 ///
@@ -39,8 +41,10 @@ pub struct DpopConfig {
     nonces: Option<Arc<Zeroizing<[u8; 32]>>>,
 }
 
-/// How long the server issues a nonce, in seconds; it accepts the nonce for as long again.
-const NONCE_SECONDS: u64 = 5 * 60;
+/// How long the server accepts a nonce.
+const NONCE_LIFETIME: Duration = Duration::from_secs(10 * 60);
+/// The part of a nonce that only this server can create.
+const NONCE_TAG_BYTES: usize = 16;
 
 impl DpopConfig {
     fn new(is_required: bool) -> Self {
@@ -72,11 +76,15 @@ impl DpopConfig {
         /// requests wait for connections.
         pub fn window(self, window: Duration) { self.window = window }
 
-        /// Requires a nonce of this server in each proof. A nonce is valid for five to ten minutes, so that proofs cannot
-        /// be created long before their use. A 401 tells clients the nonce, and they repeat their request. Default: no
-        /// nonce is required.
+        /// Requires a nonce of this server in each proof. A nonce is valid for ten minutes, so that proofs cannot be
+        /// created long before their use. A 401 tells clients the nonce, and they repeat their request. Default: no nonce
+        /// is required.
         ///
         /// Nonces are derived from this key, which is 32 random bytes: instances that share it accept each other's nonces.
+        ///
+        /// With a [store](crate::front::SingleUse) that can lose records, such as one with replicas, require nonces: after
+        /// a failover, a new nonce shows that a proof is new. Without nonces, such proofs get 503 until they are newer
+        /// than the failover by the [window](Self::window).
         pub fn nonces(self, key: [u8; 32]) { self.nonces = Some(Arc::new(Zeroizing::new(key))) }
     }
 
@@ -89,15 +97,14 @@ impl DpopConfig {
         if self.is_required { &[TokenKind::Dpop] } else { &[TokenKind::Bearer, TokenKind::Dpop] }
     }
 
-    /// Checks that the proof of a token's request is signed by the key with this thumbprint. RFC 9449, section 4.3. The
-    /// proof is recorded on behalf of `owner`.
+    /// Checks that the proof of a token's request is signed by the key with this thumbprint. RFC 9449, section 4.3.
+    /// Returns the claim of its only use, on behalf of `owner`.
     pub(super) fn check(
         &self,
         (origin, resource): (&str, &str),
         (presented, proof): (&PresentedToken, &Secret),
-        (owner, key): (&QuotaOwner, &str),
-        proofs: &ReplayCache,
-    ) -> Result<(), AccessError> {
+        (owner, key): (QuotaOwner, &str),
+    ) -> Result<Claim, AccessError> {
         let proof_error = |why: &str| AccessError::Proof(why.into());
         let invalid = |why| Err(proof_error(why));
         let jws = Jws::parse("the proof", proof.expose(), &self.algorithms).map_err(AccessError::Proof)?;
@@ -124,39 +131,58 @@ impl DpopConfig {
         if claims.ath != Some(token_hash(presented.token.expose())) {
             return invalid("the proof is for another token");
         }
-        let now = presented.received;
-        if !self.is_nonce_valid(claims.nonce.as_deref(), now.unix) {
-            return Err(AccessError::Nonce(self.nonce(now.unix, 0).unwrap_or_default()));
-        }
+        let now = presented.received.unix;
+        let issued = self.check_nonce(claims.nonce.as_deref(), now)?;
         let made =
             unix_time(claims.iat).ok_or_else(|| proof_error("the proof does not say when it was made"))?;
-        let off = made.saturating_since(now.unix).max(now.unix.saturating_since(made));
+        let off = made.saturating_since(now).max(now.saturating_since(made));
         if off > self.window {
             return invalid("the proof is not of this time");
         }
-        // From the first to the last moment at which the proof is valid, and as long as the verification of a request
-        // that arrived before may take.
-        let until = now.instant + self.window.saturating_mul(2) + FETCH_TIMEOUT;
-        match proofs.record(now.instant, owner, key, &claims.jti, until) {
-            ProofUse::First => Ok(()),
-            ProofUse::Replayed => invalid("the proof was used before"),
-            ProofUse::OverQuota => Err(AccessError::OverQuota),
-        }
+        let first_valid = UnixTime::from_epoch(made.since_epoch().saturating_sub(self.window));
+        Ok(Claim {
+            id: UseId::Proof(digest([key, &claims.jti])),
+            owner,
+            now,
+            // The client chooses the time of its proof, but cannot know a nonce before it is issued.
+            since: first_valid.max(issued),
+            // From the first to the last moment at which the proof is valid, and as long as the verification of a
+            // request that arrived before may take.
+            expires: now + self.window.saturating_mul(2) + FETCH_TIMEOUT,
+        })
     }
 
-    fn is_nonce_valid(&self, nonce: Option<&str>, now: UnixTime) -> bool {
-        let made = |ago| self.nonce(now, ago);
-        self.nonces.is_none()
-            || (nonce.is_some() && [0, 1].map(made).iter().any(|made| made.as_deref() == nonce))
+    /// Returns when the nonce of a proof was issued; the epoch if no nonce is required.
+    fn check_nonce(&self, nonce: Option<&str>, now: UnixTime) -> Result<UnixTime, AccessError> {
+        let Some(fresh) = self.fresh_nonce(now) else { return Ok(UnixTime::EPOCH) };
+        let issued = nonce.and_then(|nonce| self.read_nonce(nonce));
+        let is_valid = |issued: &UnixTime| {
+            // Another instance, whose clock may be ahead, may have issued it.
+            issued.saturating_since(now) <= self.window && now.saturating_since(*issued) < NONCE_LIFETIME
+        };
+        issued.filter(is_valid).ok_or(AccessError::Nonce(fresh))
     }
 
-    /// The nonce issued now, or that number of turns `ago`: a hash of the key and of the time, truncated to half, which
-    /// prevents length extension.
-    fn nonce(&self, now: UnixTime, ago: u64) -> Option<String> {
-        let key = self.nonces.as_ref()?;
-        let turn = now.since_epoch().as_secs().checked_div(NONCE_SECONDS)?.saturating_sub(ago);
-        let hash = Sha256::new().chain_update(key.as_slice()).chain_update(turn.to_be_bytes()).finalize();
-        Some(BASE64.encode(hash.get(..16)?))
+    /// A nonce that is issued now, if nonces are required.
+    pub(super) fn fresh_nonce(&self, now: UnixTime) -> Option<String> {
+        let millis = u64::try_from(now.since_epoch().as_millis()).ok()?.to_be_bytes();
+        let tag = self.nonce_tag(millis)?;
+        Some(BASE64.encode([&millis[..], &tag].concat()))
+    }
+
+    /// The time at which this server, or an instance with the same key, issued a nonce.
+    fn read_nonce(&self, nonce: &str) -> Option<UnixTime> {
+        let bytes = BASE64.decode(nonce).ok()?;
+        let (millis, tag) = bytes.split_first_chunk()?;
+        let is_ours: bool = self.nonce_tag(*millis)?.as_slice().ct_eq(tag).into();
+        is_ours.then(|| UnixTime::from_epoch(Duration::from_millis(u64::from_be_bytes(*millis))))
+    }
+
+    /// A hash of the key and of the time, truncated to half, which prevents length extension.
+    fn nonce_tag(&self, millis: [u8; 8]) -> Option<[u8; NONCE_TAG_BYTES]> {
+        let hash =
+            Sha256::new().chain_update(self.nonces.as_ref()?.as_slice()).chain_update(millis).finalize();
+        hash.first_chunk().copied()
     }
 }
 

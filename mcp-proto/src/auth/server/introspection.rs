@@ -2,7 +2,6 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 use core::time::Duration;
-use std::sync::{Mutex, PoisonError};
 
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
@@ -13,7 +12,7 @@ use crate::auth::keys::basic_credentials;
 use crate::auth::metadata::document_text;
 use crate::auth::{Fetch, FetchId, FetchPolicy, FetchPolicyError, Now, PrivateNetworks, Secret};
 use crate::prelude::*;
-use crate::quota::{FairTable, QuotaError, QuotaOwner, Shares};
+use crate::quota::{FairTable, QuotaOwner, Shares};
 
 use super::access::{Claims, unix_time};
 use super::{Access, Checker, FETCH_TIMEOUT, TokenValidation, VerifyError};
@@ -287,7 +286,7 @@ impl Checker for IntrospectionChecker {
 
 debug_fields! { IntrospectionChecker { config } }
 
-// Bounded caches by digest: entries that expire, and used proofs.
+// A bounded cache by digest, whose entries expire.
 
 /// The hash that identifies an entry. Secrets are stored only in this form.
 pub(super) type Digest = [u8; 32];
@@ -337,68 +336,6 @@ impl<V> ExpiringCache<V> {
         }
     }
 }
-
-/// Recently used proofs of possession, by a hash: each is valid once (RFC 9449, section 11.1).
-///
-/// Each instance of a server has its own cache: behind a load balancer, a proof may be used once on each instance,
-/// within the short time that it is valid. [Nonces](super::DpopConfig::nonces) shorten that time further.
-///
-/// It stores at most 65,536 proofs, enough for 500 requests a second over two minutes, in some 16 MiB. No proof is
-/// evicted before it expires: a principal with [more than its share](crate::quota::Shares::try_take) gets 429. Only
-/// proofs of valid tokens are recorded.
-pub struct ReplayCache(Mutex<FairTable<Digest, ()>>);
-
-/// Maximum number of recorded proofs.
-const PROOFS: usize = 65_536;
-
-/// The result of recording a proof.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ProofUse {
-    First,
-    Replayed,
-    /// The proof cannot be recorded: its owner has too many.
-    OverQuota,
-}
-
-impl ReplayCache {
-    /// An empty cache.
-    #[must_use]
-    pub fn new() -> Self {
-        Self(Mutex::new(FairTable::new(PROOFS)))
-    }
-
-    /// Records the proof with this id, by this key, which is valid until the given time.
-    pub(super) fn record(
-        &self,
-        now: Instant,
-        owner: &QuotaOwner,
-        key: &str,
-        id: &str,
-        until: Instant,
-    ) -> ProofUse {
-        let proof = digest([key, id]);
-        let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while used.pop_idle(now).is_some() {}
-        if used.get(proof).is_some() {
-            return ProofUse::Replayed;
-        }
-        match used.try_insert(proof, owner, ()) {
-            Ok(()) => {
-                used.set_idle(proof, Some(until));
-                ProofUse::First
-            }
-            Err(QuotaError) => ProofUse::OverQuota,
-        }
-    }
-}
-
-impl Default for ReplayCache {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-debug_fields! { ReplayCache(self) { proofs = self.0.lock().unwrap_or_else(PoisonError::into_inner).len() } }
 
 #[cfg(test)]
 mod tests {
@@ -481,20 +418,5 @@ mod tests {
     #[test]
     fn digest_separates_its_parts() {
         assert_ne!(digest(["ab", "c"]), digest(["a", "bc"]));
-    }
-
-    #[test]
-    fn cache_refuses_further_proofs_of_an_owner_with_too_many() {
-        let cache = ReplayCache(Mutex::new(FairTable::new(8)));
-        let at = |seconds| Instant::from_origin(Duration::from_secs(seconds));
-        let owner = |number| QuotaOwner::from(core::net::IpAddr::from([192, 0, 2, number]));
-        let record = |number, now, id| cache.record(at(now), &owner(number), "key", id, at(10));
-        for id in ["a", "b", "c", "d", "e"] {
-            assert_eq!(record(1, 0, id), ProofUse::First);
-        }
-        assert_eq!(record(1, 9, "g"), ProofUse::OverQuota);
-        assert_eq!(record(2, 9, "h"), ProofUse::First);
-        assert_eq!(record(2, 9, "a"), ProofUse::Replayed);
-        assert_eq!(record(1, 10, "g"), ProofUse::First);
     }
 }

@@ -3,7 +3,9 @@
 //! ```text
 //! Protection::check_request(head, now)   → Answer: send it (metadata or refusal) | Verify(PresentedToken)
 //! the application's verifier             → Access, or VerifyError
-//! Protection::check_token(presented, …)  → GrantedAccess: serve the request | Err(response): send it
+//! Protection::check_token(presented, …)  → Granted(GrantedAccess): serve the request | Err(response): send it
+//!                                        | Claim(ProofClaim): record the use of its proof
+//! ProofClaim::resolve(outcome)           → GrantedAccess: serve the request | Err(response): send it
 //! ```
 //!
 //! A verifier decides which tokens are valid: `JwtChecker` (feature `auth-jwt`) verifies them with the keys of their
@@ -16,14 +18,14 @@
 //!
 //! # Stored state
 //!
-//! A [`Protection`] stores nothing between requests. The following is stored, each in its own value, bounded, and never
-//! shared with another instance or process:
+//! A [`Protection`] stores nothing between requests. The following is stored, each in its own value, bounded, and
+//! except for a store of used proofs never shared with another instance or process:
 //!
 //! | What | Where | How long |
 //! |---|---|---|
 //! | the keys of issuers | `JwtChecker` | until they are fetched again: see `JwtConfig` |
 //! | introspection responses, by a token hash | [`IntrospectionChecker`] | see [`IntrospectionConfig::cache_ttl`] |
-//! | used proofs of possession, by a hash | [`ReplayCache`] | as long as a proof is valid |
+//! | used proofs of possession, by a hash | a `front::SingleUse` store: by default in memory | as long as a proof is valid |
 //!
 //! A token is checked once per request, when the request arrives. Handlers continue after it expires, over HTTP. Streams
 //! of changes end then: those of `subscriptions/listen`, GET streams of legacy sessions, and whole WebSocket connections;
@@ -55,13 +57,12 @@ use crate::quota::QuotaOwner;
 pub use access::{Access, PresentedToken};
 #[cfg(feature = "auth-jwt")]
 pub use dpop::DpopConfig;
-pub use introspection::ReplayCache;
 pub use introspection::{IntrospectionChecker, IntrospectionConfig, MissingAudience};
 #[cfg(feature = "auth-jwt")]
 pub use jws::JwtAlgorithm;
 #[cfg(feature = "auth-jwt")]
 pub use jwt::{JwtChecker, JwtConfig, KeySource, TokenTypes, TrustedIssuer};
-pub use protection::{AccessDecision, GrantedAccess, Protection, ProtectionError};
+pub use protection::{AccessDecision, GrantedAccess, ProofClaim, Protection, ProtectionError, TokenDecision};
 pub(crate) use protection::{Reverification, Reverifier, parse_scopes};
 
 // Token checkers, which verify tokens and determine their access.

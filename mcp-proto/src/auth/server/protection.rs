@@ -12,7 +12,8 @@ use serde::Serialize;
 use super::access::AccessError;
 #[cfg(feature = "auth-jwt")]
 use super::dpop::DpopConfig;
-use super::{Access, PresentedToken, ReplayCache, VerifyError};
+use super::{Access, PresentedToken, VerifyError};
+use crate::UnixTime;
 use crate::auth::{
     Challenge, FetchPolicyError, Now, ResourceMetadata, Scopes, TokenKind, canonical_resource,
     check_page_url, fetch,
@@ -21,6 +22,7 @@ use crate::prelude::*;
 #[cfg(feature = "auth-jwt")]
 use crate::quota::QuotaOwner;
 use crate::rpc::{ErrorId, code};
+use crate::single_use::{Claim, ClaimError, ClaimOutcome};
 use crate::transport::http::server::{HttpResponse, RETRY_AFTER_SECS, RequestHead, WWW_AUTHENTICATE};
 
 /// The access rules of a server: the issuers of its tokens, its name in them, and the required scopes.
@@ -75,6 +77,52 @@ pub enum AccessDecision {
     Answer(HttpResponse),
     /// Verify this token.
     Verify(PresentedToken),
+}
+
+/// The decision on a request whose token was verified.
+#[derive(Debug)]
+pub enum TokenDecision {
+    /// Serve the request.
+    Granted(GrantedAccess),
+    /// Record the use of the request's proof, and then [resolve](ProofClaim::resolve) the claim.
+    Claim(Box<ProofClaim>),
+}
+
+/// An accepted request whose proof of possession must be used for the first time (RFC 9449, section 11.1).
+#[derive(Debug)]
+#[must_use = "the request waits for its answer"]
+pub struct ProofClaim {
+    claim: Claim,
+    granted: GrantedAccess,
+    error_id: ErrorId<'static>,
+}
+
+impl ProofClaim {
+    /// The claim for the store of used proofs.
+    pub fn claim(&self) -> &Claim {
+        &self.claim
+    }
+
+    /// Decides on the request by the answer of the store.
+    ///
+    /// # Errors
+    /// The response to a refused request: 401 for a proof that was used before, 429 for an owner of too many proofs, and
+    /// 503 if the store failed. If the store has lost records, it is 401 with a new nonce, or 503 where no nonces are
+    /// required.
+    pub fn resolve(self, outcome: Result<ClaimOutcome, ClaimError>) -> Result<GrantedAccess, HttpResponse> {
+        let rules = &self.granted.0.rules;
+        let error = match outcome {
+            Ok(ClaimOutcome::First) => return Ok(self.granted),
+            Ok(ClaimOutcome::Repeated) => AccessError::Proof("the proof was used before".into()),
+            // A nonce of an earlier time would be refused again.
+            Ok(ClaimOutcome::Forgotten { before }) if before <= self.claim.now => {
+                rules.fresh_nonce(self.claim.now).map_or(AccessError::Unavailable, AccessError::Nonce)
+            }
+            Ok(ClaimOutcome::Forgotten { .. }) | Err(ClaimError::Failed(_)) => AccessError::Unavailable,
+            Err(ClaimError::Full) => AccessError::OverQuota,
+        };
+        Err(rules.error_response(&error, self.error_id))
+    }
 }
 
 /// Protected resource metadata. RFC 9728, section 2.
@@ -255,7 +303,7 @@ impl Protection {
         }
     }
 
-    /// Checks a verified token against the rules for every request. `proofs` records used proofs.
+    /// Checks a verified token against the rules for every request.
     ///
     /// # Errors
     /// The response to a refused request.
@@ -263,26 +311,32 @@ impl Protection {
         &self,
         presented: &PresentedToken,
         verified: Result<Access, VerifyError>,
-        proofs: &ReplayCache,
-    ) -> Result<GrantedAccess, HttpResponse> {
+    ) -> Result<TokenDecision, HttpResponse> {
         let rules = &self.rules;
-        let settled = verified
+        let checked = verified
             .map_err(|error| match error {
                 VerifyError::Invalid(why) => AccessError::Token { kind: presented.kind, why },
                 VerifyError::Unavailable(_) => AccessError::Unavailable,
                 VerifyError::OverQuota(_) => AccessError::OverQuota,
             })
-            .and_then(|access| rules.check_access(presented, &access, Some(proofs)).map(|()| access));
-        match settled {
-            Ok(access) => Ok(GrantedAccess::new(access, rules.clone(), presented.kind)),
-            Err(fault) => Err(rules.error_response(&fault, presented.error_id)),
-        }
+            .and_then(|access| {
+                rules.check_access(presented, &access)?;
+                Ok((rules.check_proof(presented, &access)?, access))
+            });
+        let (claim, access) = checked.map_err(|error| rules.error_response(&error, presented.error_id))?;
+        let granted = GrantedAccess::new(access, rules.clone(), presented.kind);
+        Ok(match claim {
+            None => TokenDecision::Granted(granted),
+            Some(claim) => {
+                TokenDecision::Claim(Box::new(ProofClaim { claim, granted, error_id: presented.error_id }))
+            }
+        })
     }
 
     /// Whether the access of an accepted token, which was verified again, still fulfils the rules. The proof of the
     /// request was checked when it was accepted.
     pub(crate) fn still_accepts(&self, presented: &PresentedToken, access: &Access) -> bool {
-        self.rules.check_access(presented, access, None).is_ok()
+        self.rules.check_access(presented, access).is_ok()
     }
 }
 
@@ -326,12 +380,8 @@ impl Rules {
         }
     }
 
-    fn check_access(
-        &self,
-        presented: &PresentedToken,
-        access: &Access,
-        proofs: Option<&ReplayCache>,
-    ) -> Result<(), AccessError> {
+    /// Checks all but the proof of possession.
+    fn check_access(&self, presented: &PresentedToken, access: &Access) -> Result<(), AccessError> {
         let kind = presented.kind;
         let invalid = |why: &str| Err(AccessError::Token { kind, why: why.into() });
         //= S10.2 "audience = this server; else 401"
@@ -344,13 +394,10 @@ impl Rules {
             return invalid("the token has expired");
         }
         match (kind == TokenKind::Dpop, &access.key) {
-            (false, None) => {}
+            (false, None) | (true, Some(_)) => {}
             // RFC 9449, section 7.2: no sender may use a bound token without a proof.
             (false, Some(_)) => return invalid("the token is bound to a key, and comes without a proof"),
             (true, None) => return invalid("the token is not bound to a key"),
-            (true, Some(key)) => {
-                proofs.map_or(Ok(()), |proofs| self.check_proof(presented, access, key, proofs))?;
-            }
         }
         if !self.covers_scopes(&access.scopes, &self.required) {
             return Err(AccessError::Scope { kind });
@@ -358,23 +405,30 @@ impl Rules {
         Ok(())
     }
 
+    /// Checks the proof that a token bound to a key needs. Returns the claim of its only use.
     #[cfg_attr(not(feature = "auth-jwt"), allow(unused_variables, reason = "all proofs are refused"))]
-    fn check_proof(
-        &self,
-        presented: &PresentedToken,
-        access: &Access,
-        key: &str,
-        proofs: &ReplayCache,
-    ) -> Result<(), AccessError> {
+    fn check_proof(&self, presented: &PresentedToken, access: &Access) -> Result<Option<Claim>, AccessError> {
+        if access.key.is_none() {
+            return Ok(None);
+        }
         let proof = presented.proof.as_ref();
         let proof = proof.ok_or_else(|| AccessError::Proof("the proof is missing".into()))?;
         #[cfg(feature = "auth-jwt")]
-        if let Some(dpop) = &self.dpop {
+        if let (Some(dpop), Some(key)) = (&self.dpop, &access.key) {
             let owner = QuotaOwner::from(access.principal.clone());
             let server = (&*self.origin, &*self.resource);
-            return dpop.check(server, (presented, proof), (&owner, key), proofs);
+            return dpop.check(server, (presented, proof), (owner, key)).map(Some);
         }
         Err(AccessError::NoToken)
+    }
+
+    /// A nonce that a proof may have from now on, if nonces are required.
+    #[cfg_attr(not(feature = "auth-jwt"), allow(unused_variables, reason = "there are no nonces"))]
+    fn fresh_nonce(&self, now: UnixTime) -> Option<String> {
+        #[cfg(feature = "auth-jwt")]
+        return self.dpop.as_ref()?.fresh_nonce(now);
+        #[cfg(not(feature = "auth-jwt"))]
+        None
     }
 
     /// Whether `audience` names this server.

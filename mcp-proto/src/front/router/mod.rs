@@ -29,8 +29,6 @@ use core::time::Duration;
 use super::handler::context::Context;
 use super::handler::inbound_request::NotificationContext;
 use super::handler::input_rounds::Sealing;
-#[cfg(feature = "seal")]
-use super::handler::input_rounds::SingleUse;
 use super::layer::Layers;
 use super::mode::{Handler, HandlerMode, NotificationHandlers, SendHandlers};
 use super::params::ToolCall;
@@ -45,6 +43,8 @@ use crate::schema::{
     CacheHint, Extension, GetPromptParams, Implementation, Map, Prompt, ReadResourceParams, Resource,
     ResourceTemplate, ServerCapabilities,
 };
+#[cfg(feature = "seal")]
+use crate::single_use::SingleUse;
 
 use origin::{Origin, PartAccess};
 use registry::Registry;

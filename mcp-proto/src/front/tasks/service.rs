@@ -271,7 +271,7 @@ impl Drop for SleepFuture<'_> {
 
 /// The reply to a call that exceeds the limits of running or stored tasks.
 fn no_capacity(what: &str) -> Reply {
-    Reply::Denied(ErrorObject::new(code::INTERNAL_ERROR, what), Denial::NoRoom)
+    Reply::Denied(ErrorObject::new(code::INTERNAL_ERROR, what), Denial::Unavailable)
 }
 
 /// The error of tasks whose runner has ended.

@@ -2,15 +2,14 @@
 
 use core::time::Duration;
 
-use mcp_proto::auth::server::{
-    Access, AccessDecision, Protection, ProtectionError, ReplayCache, VerifyError,
-};
+use mcp_proto::auth::server::{Access, AccessDecision, Protection, ProtectionError, VerifyError};
 use mcp_proto::auth::{ResourceIdentity, ResourceMetadata, Scopes};
 use mcp_proto::peer::Principal;
 use serde_json::{Value, json};
 
 use super::{
-    ISSUER, METADATA, RESOURCE, access, admit, answer, at, demand, header, present, protection, settle,
+    ISSUER, METADATA, RESOURCE, access, admit, answer, at, check_bearer, demand, header, present, protection,
+    settle,
 };
 
 fn document(protection: &Protection) -> Value {
@@ -263,7 +262,7 @@ fn broader_scopes_include_narrower_ones() {
 fn unavailable_verifier_is_503_without_details() {
     let presented = present(&protection(), &[("authorization", "Bearer abc")]);
     let down = Err(VerifyError::unavailable("the database at 10.0.0.7 is down"));
-    let answer = protection().check_token(&presented, down, &ReplayCache::new()).unwrap_err();
+    let answer = check_bearer(&protection(), &presented, down).unwrap_err();
     assert_eq!(answer.status, 503);
     assert!(header(&answer, "www-authenticate").is_empty());
     assert_eq!(header(&answer, "retry-after").len(), 1);
@@ -275,9 +274,7 @@ fn unavailable_verifier_is_503_without_details() {
 fn descriptions_stay_within_their_quotes() {
     let presented = present(&protection(), &[("authorization", "Bearer abc")]);
     let why = format!("\", realm=\"x\r\nset-cookie: a\\{}", "ä".repeat(1000));
-    let answer = protection()
-        .check_token(&presented, Err(VerifyError::invalid(why)), &ReplayCache::new())
-        .unwrap_err();
+    let answer = check_bearer(&protection(), &presented, Err(VerifyError::invalid(why))).unwrap_err();
     let [challenge] = *header(&answer, "www-authenticate") else { panic!() };
     assert!(challenge.bytes().all(|byte| (b' '..=b'~').contains(&byte)) && challenge.len() < 500);
     let demand = demand(&answer);
@@ -289,7 +286,7 @@ fn descriptions_stay_within_their_quotes() {
 #[test]
 fn access_does_not_contain_the_token() {
     let presented = present(&protection(), &[("authorization", "Bearer s3cret")]);
-    let authorized = protection().check_token(&presented, Ok(access("a")), &ReplayCache::new()).unwrap();
+    let authorized = check_bearer(&protection(), &presented, Ok(access("a"))).unwrap();
     let shown = format!("{authorized:?} {:?}", authorized.access());
     assert!(!shown.contains("s3cret") && !shown.contains("ada"), "{shown}");
 }

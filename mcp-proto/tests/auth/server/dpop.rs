@@ -1,16 +1,20 @@
 //! Tokens bound to keys, and their proofs.
 
+use core::future::ready;
 use core::time::Duration;
+use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use mcp_proto::auth::dpop::{proof, thumbprint};
-use mcp_proto::auth::server::{Access, AccessDecision, DpopConfig, JwtAlgorithm, Protection, ReplayCache};
+use mcp_proto::auth::server::{Access, AccessDecision, DpopConfig, JwtAlgorithm, Protection, TokenDecision};
 use mcp_proto::auth::{Es256, Now, Secret, Signer, TokenKind};
+use mcp_proto::front::{Claim, ClaimError, ClaimFuture, ClaimOutcome, SingleUse, UsedIds};
 use mcp_proto::transport::http::server::{HttpResponse, RequestHead};
 use serde_json::{Value, json};
 
 use super::{access, answer, at, demand, header, protection};
+use futures_lite::future::block_on;
 
 const TOKEN: &str = "a-token";
 
@@ -24,15 +28,19 @@ fn bound() -> Access {
     access
 }
 
-/// A server, with the proofs that it has seen.
+/// A server, with the store of the proofs that it has seen.
 struct Server {
     protection: Protection,
-    proofs: ReplayCache,
+    proofs: Arc<dyn SingleUse>,
 }
 
 impl Server {
     fn new(dpop: DpopConfig) -> Self {
-        Self { protection: protection().dpop(dpop), proofs: ReplayCache::new() }
+        Self::with_store(dpop, Arc::new(UsedIds::default()))
+    }
+
+    fn with_store(dpop: DpopConfig, proofs: Arc<dyn SingleUse>) -> Self {
+        Self { protection: protection().dpop(dpop), proofs }
     }
 
     fn ask(&self, now: Now, fields: &[(&str, &str)], access: Access) -> Result<(), HttpResponse> {
@@ -40,7 +48,13 @@ impl Server {
         match self.protection.check_request(&head, now) {
             AccessDecision::Answer(answer) => Err(answer),
             AccessDecision::Verify(presented) => {
-                self.protection.check_token(&presented, Ok(access), &self.proofs).map(drop)
+                match self.protection.check_token(&presented, Ok(access))? {
+                    TokenDecision::Granted(_) => Ok(()),
+                    TokenDecision::Claim(proof) => {
+                        let outcome = block_on(self.proofs.claim(proof.claim().clone()));
+                        proof.resolve(outcome).map(drop)
+                    }
+                }
             }
         }
     }
@@ -125,7 +139,7 @@ fn server_refuses_a_bound_token_without_a_proof_in_any_scheme() {
     let answer = server.ask(at(0), &[("authorization", "Bearer a-token")], bound()).unwrap_err();
     assert_eq!((answer.status, demand(&answer).error.as_deref()), (401, Some("invalid_token")));
     // By a server without DPoP, too.
-    let plain = Server { protection: protection(), proofs: ReplayCache::new() };
+    let plain = Server { protection: protection(), proofs: Arc::new(UsedIds::default()) };
     let answer = plain.ask(at(0), &[("authorization", "Bearer a-token")], bound()).unwrap_err();
     assert_eq!(answer.status, 401);
     refused(server.ask(at(0), &[("authorization", "DPoP a-token")], bound()), "invalid_dpop_proof");
@@ -244,7 +258,7 @@ fn server_accepts_a_proof_once() {
     server.prove(at(1), &client_proof(at(1), None, "b")).unwrap();
 }
 
-/// Whoever has no good token cannot use up proofs.
+/// A sender without a valid token cannot use up proofs.
 #[test]
 fn proof_with_an_invalid_token_is_not_used_up() {
     let server = Server::new(DpopConfig::accepted());
@@ -288,7 +302,7 @@ fn server_that_requires_nonces_issues_one() {
     // The refused proof was not recorded: its id may be used again.
     server.prove(at(0), &client_proof(at(0), Some(nonce), "a")).unwrap();
     server.prove(at(299), &client_proof(at(299), Some(nonce), "b")).unwrap();
-    // The previous nonce is valid as well, but not the one before it.
+    // A nonce is valid for ten minutes.
     server.prove(at(599), &client_proof(at(599), Some(nonce), "c")).unwrap();
     refused(server.prove(at(600), &client_proof(at(600), Some(nonce), "d")), "use_dpop_nonce");
     refused(server.prove(at(0), &client_proof(at(0), Some("made-up"), "e")), "use_dpop_nonce");
@@ -297,6 +311,85 @@ fn server_that_requires_nonces_issues_one() {
     same.prove(at(0), &client_proof(at(0), Some(nonce), "a")).unwrap();
     let other = Server::new(DpopConfig::required().nonces([8; 32]));
     refused(other.prove(at(0), &client_proof(at(0), Some(nonce), "a")), "use_dpop_nonce");
+}
+
+/// A store whose answer the test chooses, with the last claim.
+struct ControlledStore {
+    answer: Mutex<Result<ClaimOutcome, ClaimError>>,
+    claim: Mutex<Option<Claim>>,
+}
+
+impl ControlledStore {
+    fn new(answer: Result<ClaimOutcome, ClaimError>) -> Arc<Self> {
+        Arc::new(Self { answer: Mutex::new(answer), claim: Mutex::default() })
+    }
+}
+
+impl SingleUse for ControlledStore {
+    fn claim(&self, claim: Claim) -> ClaimFuture {
+        let answer = match *self.answer.lock().unwrap() {
+            // As a store behaves that has failed over: it still records the use of new ids.
+            Ok(ClaimOutcome::Forgotten { before }) if claim.since >= before => Ok(ClaimOutcome::First),
+            ref answer => answer.clone(),
+        };
+        *self.claim.lock().unwrap() = Some(claim);
+        Box::pin(ready(answer))
+    }
+}
+
+/// RFC 9449, section 11.1: instances that share a store accept a proof once together.
+#[test]
+fn instances_with_one_store_accept_a_proof_once() {
+    let store = Arc::new(UsedIds::default());
+    let [one, other] = [(); 2].map(|()| Server::with_store(DpopConfig::accepted(), store.clone()));
+    let once = client_proof(at(0), None, "a");
+    one.prove(at(0), &once).unwrap();
+    refused(other.prove(at(0), &once), "invalid_dpop_proof");
+}
+
+#[test]
+fn server_refuses_every_proof_while_the_store_fails() {
+    let failed = ClaimError::Failed("the store at 10.0.0.7 is down".into());
+    for (error, status) in [(failed, 503), (ClaimError::Full, 429)] {
+        let server = Server::with_store(DpopConfig::accepted(), ControlledStore::new(Err(error)));
+        let answer = server.prove(at(0), &client_proof(at(0), None, "a")).unwrap_err();
+        assert_eq!(answer.status, status);
+        assert_eq!(header(&answer, "retry-after").len(), 1);
+        assert!(header(&answer, "www-authenticate").is_empty());
+        assert!(!String::from_utf8_lossy(&answer.body).contains("10.0.0.7"));
+    }
+}
+
+/// A proof that might be one of the lost records is refused; a new nonce shows that a proof is new.
+#[test]
+fn server_requires_a_new_nonce_after_the_store_has_lost_records() {
+    let store = ControlledStore::new(Ok(ClaimOutcome::First));
+    let server = Server::with_store(DpopConfig::required().nonces([7; 32]), store.clone());
+    let nonce_of = |asked| {
+        let answer = refused(asked, "use_dpop_nonce");
+        header(&answer, "dpop-nonce")[0].to_owned()
+    };
+    let nonce = nonce_of(server.prove(at(0), &client_proof(at(0), None, "a")));
+    server.prove(at(1), &client_proof(at(1), Some(&nonce), "a")).unwrap();
+    *store.answer.lock().unwrap() = Ok(ClaimOutcome::Forgotten { before: at(100).unix });
+    // Before that time no nonce helps.
+    let answer = server.prove(at(99), &client_proof(at(99), Some(&nonce), "b")).unwrap_err();
+    assert_eq!((answer.status, header(&answer, "retry-after").len()), (503, 1));
+    // The client chooses the time of its proof, but not the nonce.
+    let fresh = nonce_of(server.prove(at(101), &client_proof(at(130), Some(&nonce), "b")));
+    assert_ne!(fresh, nonce);
+    server.prove(at(101), &client_proof(at(101), Some(&fresh), "b")).unwrap();
+    assert_eq!(store.claim.lock().unwrap().as_ref().unwrap().since, at(101).unix);
+}
+
+#[test]
+fn server_without_nonces_refuses_proofs_that_the_store_may_have_lost() {
+    let store = ControlledStore::new(Ok(ClaimOutcome::Forgotten { before: at(100).unix }));
+    let server = Server::with_store(DpopConfig::accepted(), store);
+    for (now, made, good) in [(101, 101, false), (101, 159, false), (159, 159, false), (160, 160, true)] {
+        let proved = server.prove(at(now), &client_proof(at(made), None, "a"));
+        assert_eq!(proved.map_err(|answer| answer.status), if good { Ok(()) } else { Err(503) }, "{made}");
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ mod waiting;
 use core::time::Duration;
 
 use mcp_proto::auth::server::{
-    Access, AccessDecision, GrantedAccess, PresentedToken, Protection, ReplayCache,
+    Access, AccessDecision, GrantedAccess, PresentedToken, Protection, TokenDecision, VerifyError,
 };
 use mcp_proto::auth::{Now, Requirement, Scopes};
 use mcp_proto::peer::Principal;
@@ -69,8 +69,19 @@ fn present(protection: &Protection, fields: &[(&str, &str)]) -> PresentedToken {
 
 /// The outcome of a request whose token has this access.
 fn settle(protection: &Protection, access: Access) -> Result<GrantedAccess, HttpResponse> {
-    let presented = present(protection, &[("authorization", "Bearer abc")]);
-    protection.check_token(&presented, Ok(access), &ReplayCache::new())
+    check_bearer(protection, &present(protection, &[("authorization", "Bearer abc")]), Ok(access))
+}
+
+/// The outcome of a request whose token needs no proof.
+fn check_bearer(
+    protection: &Protection,
+    presented: &PresentedToken,
+    verified: Result<Access, VerifyError>,
+) -> Result<GrantedAccess, HttpResponse> {
+    match protection.check_token(presented, verified)? {
+        TokenDecision::Granted(granted) => Ok(granted),
+        TokenDecision::Claim(proof) => panic!("{proof:?}"),
+    }
 }
 
 fn header<'a>(answer: &'a HttpResponse, name: &str) -> Vec<&'a str> {

@@ -5,7 +5,7 @@ use super::*;
 /// S4.6
 #[test]
 fn state_can_be_used_once_with_a_store() {
-    let store = Arc::new(UsedStates::default());
+    let store = Arc::new(UsedIds::default());
     let instance = || HttpHarness::new(router().seal(Sealer::new(key(1), [])).single_use(store.clone()));
     let (mut one, mut other) = (instance(), instance());
     // Their random numbers are equal here, and states are identified by them.
@@ -27,7 +27,7 @@ fn state_can_be_used_once_with_a_store() {
 /// S4.4: only what is in order is noted down, and what is not cannot use a state up.
 #[test]
 fn refused_state_is_not_used_up() {
-    let mut web = HttpHarness::new(router().single_use(Arc::new(UsedStates::new(1))));
+    let mut web = HttpHarness::new(router().single_use(Arc::new(UsedIds::new(1))));
     let state = greet_state(&mut web);
     refused(&attempt(&mut web, "other", Some(&state), alice()));
     refused(&attempt(&mut web, "greet", Some(&json!(format!("{}A", state.as_str().unwrap()))), alice()));
@@ -48,23 +48,19 @@ struct ControlledStore(Arc<Mutex<ControlledState>>);
 
 #[derive(Default)]
 struct ControlledState {
-    answer: Option<Result<StateUse, String>>,
+    answer: Option<Result<ClaimOutcome, ClaimError>>,
+    claim: Option<Claim>,
     waker: Option<Waker>,
 }
 
 impl SingleUse for ControlledStore {
-    fn claim(
-        &self,
-        _: StateId,
-        _: &mcp_proto::quota::QuotaOwner,
-        _: UnixTime,
-        _: UnixTime,
-    ) -> core::pin::Pin<Box<dyn Future<Output = Result<StateUse, HandlerError>> + Send>> {
+    fn claim(&self, claim: Claim) -> ClaimFuture {
         let shared = self.0.clone();
+        shared.lock().unwrap().claim = Some(claim);
         Box::pin(poll_fn(move |cx| {
             let mut shared = shared.lock().unwrap();
             match shared.answer.take() {
-                Some(said) => Poll::Ready(said.map_err(HandlerError::new)),
+                Some(answer) => Poll::Ready(answer),
                 None => {
                     shared.waker = Some(cx.waker().clone());
                     Poll::Pending
@@ -115,10 +111,14 @@ fn invalid_form_content_of_a_legacy_client_is_an_error_of_the_request() {
 /// S4.6: the handler does not run before the store has answered.
 #[test]
 fn store_may_be_slow_and_fail() {
+    let forgotten = ClaimOutcome::Forgotten { before: UnixTime::from_epoch(Duration::MAX) };
+    let failed = ClaimError::Failed("the database at 10.0.0.1 is down".to_owned());
     for (said, told_or_code) in [
-        (Ok(StateUse::First), Ok("Hello, Alice!")),
-        (Ok(StateUse::Repeated), Err(-32602)),
-        (Err("the database at 10.0.0.1 is down".to_owned()), Err(-32603)),
+        (Ok(ClaimOutcome::First), Ok("Hello, Alice!")),
+        (Ok(ClaimOutcome::Repeated), Err(-32602)),
+        (Ok(forgotten), Err(-32602)),
+        (Err(failed), Err(-32603)),
+        (Err(ClaimError::Full), Err(-32603)),
     ] {
         let shared = Arc::new(Mutex::new(ControlledState::default()));
         let mut web = HttpHarness::new(router().single_use(Arc::new(ControlledStore(shared.clone()))));
@@ -133,13 +133,32 @@ fn store_may_be_slow_and_fail() {
             shared.waker.take().expect("the store received the claim")
         };
         waker.wake();
+        let head = caller.head();
         let answer = caller.json();
         match told_or_code {
             Ok(text) => assert_eq!(text_of(&answer), text),
             Err(code) => {
                 assert_eq!(answer["error"]["code"], code, "{answer}");
+                let is_unavailable = code == -32603;
+                assert_eq!(head.status == 503, is_unavailable, "{answer}");
+                assert_eq!(field(&head, "retry-after").is_some(), is_unavailable, "{answer}");
                 assert!(!answer.to_string().contains("10.0.0.1"), "{answer}");
             }
         }
     }
+}
+
+/// After a failover, a store needs the time before which the state cannot have been used.
+#[test]
+fn claim_of_a_state_says_since_when_it_can_be_used() {
+    let shared = Arc::new(Mutex::new(ControlledState::default()));
+    let store = Arc::new(ControlledStore(shared.clone()));
+    let mut web = HttpHarness::new(router().state_lifetime(Duration::from_secs(60)).single_use(store));
+    let state = greet_state(&mut web);
+    web.advance(Duration::from_secs(5));
+    shared.lock().unwrap().answer = Some(Ok(ClaimOutcome::First));
+    assert_eq!(text_of(&attempt(&mut web, "greet", Some(&state), alice())), "Hello, Alice!");
+    let claim = shared.lock().unwrap().claim.take().unwrap();
+    assert_eq!(claim.now, claim.since + Duration::from_secs(5));
+    assert_eq!(claim.expires, claim.since + Duration::from_secs(60));
 }

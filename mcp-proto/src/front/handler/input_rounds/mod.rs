@@ -28,12 +28,11 @@ use serde::{Deserialize, Serialize};
 
 pub(in crate::front) use self::sealing::Sealing;
 use self::sealing::state_binding;
-pub use self::sealing::{SingleUse, StateId, StateUse, UsedStates};
 use super::connection::InboundRequest;
 use crate::UnixTime;
 use crate::front::Error;
-use crate::front::handler_error::{HandlerError, HandlerErrorKind};
-use crate::front::wakers::{SendFuture, WaitPoint, Waiters, WaitingTask, Wakers, lock, update};
+use crate::front::handler_error::HandlerError;
+use crate::front::wakers::{WaitPoint, Waiters, WaitingTask, Wakers, lock, update};
 use crate::peer::server::{NONCE_BYTES, check_content, missing_capabilities, required_capabilities};
 use crate::peer::{Outcome, Principal, RequestError};
 use crate::prelude::*;
@@ -41,6 +40,7 @@ use crate::rpc::{ErrorObject, Raw, Text, code};
 use crate::schema::{
     ClientCapabilities, Direction, Era, FormError, InputRequest, InputRequiredResult, Map, Method, MethodInfo,
 };
+use crate::single_use::{Claim, ClaimError, ClaimFuture, ClaimOutcome, UseId};
 
 /// The input rounds of a 2026-07-28 request, as the current attempt of the client sees them.
 pub(in crate::front) struct InputRounds {
@@ -56,7 +56,7 @@ pub(in crate::front) struct RoundsState {
     /// The reply that replaces the handler's.
     failure: Option<Box<HandlerError>>,
     /// The pending check whether the state was used before.
-    claim: Option<SendFuture<Result<StateUse, HandlerError>>>,
+    claim: Option<ClaimFuture>,
     /// Whether the handler is being polled: a change from any other task must have it polled again.
     polled: bool,
     /// The number of tasks other than the driver's that are polling the handler, or have ended it.
@@ -90,7 +90,7 @@ struct Round {
 struct AttemptStart {
     round: Round,
     /// The id of the attempt's state, and when that expires.
-    state: Option<(StateId, UnixTime)>,
+    state: Option<([u8; NONCE_BYTES], UnixTime)>,
 }
 
 /// The sealed content of a request state.
@@ -299,9 +299,16 @@ impl InputRounds {
         }
         let opened = self.read_attempt(now, request);
         let claim = match (&opened, &self.sealing.single_use) {
-            (Ok(AttemptStart { state: Some((state, expires)), .. }), Some(store)) => {
+            (Ok(AttemptStart { state: Some((nonce, expires)), .. }), Some(store)) => {
+                let since = expires.since_epoch().saturating_sub(self.sealing.lifetime);
                 //= S4.6 "One-time state enforced by a server-side store"
-                Some(store.claim(*state, &request.owner(), now, *expires))
+                Some(store.claim(Claim {
+                    id: UseId::State(*nonce),
+                    owner: request.owner(),
+                    now,
+                    since: UnixTime::from_epoch(since),
+                    expires: *expires,
+                }))
             }
             _ => None,
         };
@@ -334,7 +341,7 @@ impl InputRounds {
             // A state of this server decodes unless another version of the server sealed it.
             begun.round.sealed = serde_json::from_slice(&opened.payload)
                 .map_err(|_| invalid("the request state is from another version of this server"))?;
-            begun.state = Some((StateId::new(opened.nonce), opened.expires));
+            begun.state = Some((opened.nonce, opened.expires));
         }
         Ok(begun)
     }
@@ -345,18 +352,17 @@ impl InputRounds {
     }
 
     /// Handles the store's report whether the state was used before.
-    fn handle_claim(&self, claimed: Result<StateUse, HandlerError>) {
+    fn handle_claim(&self, claimed: Result<ClaimOutcome, ClaimError>) {
         let failure = match claimed {
-            Ok(StateUse::First) => None,
-            Ok(StateUse::Repeated) => {
+            Ok(ClaimOutcome::First) => None,
+            Ok(ClaimOutcome::Repeated) => {
                 Some(HandlerError::protocol(invalid("the request state was used before")))
             }
-            Err(HandlerError(kind)) => {
-                let error = ErrorObject::new(code::INTERNAL_ERROR, "the request state cannot be checked now");
-                Some(HandlerError(match kind {
-                    HandlerErrorKind::Denied { denial, .. } => HandlerErrorKind::Denied { error, denial },
-                    _ => HandlerErrorKind::Protocol(error),
-                }))
+            Ok(ClaimOutcome::Forgotten { .. }) => Some(HandlerError::protocol(invalid(
+                "the request state has lapsed: send the request without it",
+            ))),
+            Err(ClaimError::Full | ClaimError::Failed(_)) => {
+                Some(HandlerError::unavailable("the request state cannot be checked now: try again later"))
             }
         };
         self.visit(|inner, wakers| {

@@ -238,7 +238,7 @@ pub(super) fn json_head(status: u16, bytes: usize, denial: Option<&Denial>) -> R
             headers.to_mut().push((WWW_AUTHENTICATE, Cow::Owned(challenge.clone())));
             403
         }
-        Some(Denial::NoRoom) => 503,
+        Some(Denial::Unavailable) => 503,
         None => status,
     };
     if status == 503 {
