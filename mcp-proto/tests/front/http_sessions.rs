@@ -11,7 +11,7 @@ use mcp_proto::front::{Context, HandlerError, NoArguments, Router};
 use mcp_proto::peer::Principal;
 use mcp_proto::peer::server::ListKind;
 use mcp_proto::schema::{ElicitParams, ElicitSchema, Map};
-use mcp_proto::transport::http::server::{BodyKind, HttpServerConfig};
+use mcp_proto::transport::http::server::{BodyKind, HttpServerConfig, LegacyPaths, SessionPrefix};
 use serde_json::{Value, json};
 
 fn call(web: &mut HttpHarness, session: &str, name: &str) -> crate::common::front_http::TestExchange {
@@ -144,6 +144,54 @@ fn sessions_have_identifiers_of_128_random_bits() {
     for id in ids {
         assert!(id.len() == 32 && (1..1000).any(|start| drawn(start) == id), "{id}");
     }
+}
+
+/// An instance whose sessions have this prefix.
+fn instance(prefix: &str) -> HttpHarness {
+    let router = router().0;
+    let mut config = HttpServerConfig::new(router.config());
+    config.session_prefix = Some(SessionPrefix::new(prefix).unwrap());
+    config.legacy_sse = Some(LegacyPaths::default());
+    HttpHarness::of(router, config)
+}
+
+/// S3.20
+#[test]
+fn session_of_another_instance_is_unknown() {
+    let (mut one, mut other) = (instance("eu-1"), instance("eu-2"));
+    let session = one.open();
+    assert_eq!(one.post_request(&session, "ping", json!({})).message()["result"], json!({}));
+    // Their random numbers are equal here: the prefix alone tells the sessions apart.
+    let digits = session.strip_prefix("eu-1.").unwrap();
+    assert_eq!(other.open().strip_prefix("eu-2."), Some(digits));
+    for unknown in [&session, digits, "eu-2.", &format!("eu-2{digits}"), &format!("eu-2.eu-2.{digits}")] {
+        assert_eq!(other.post_request(unknown, "ping", json!({})).head().status, 404, "{unknown}");
+        assert_eq!(other.get(unknown, None).head().status, 404, "{unknown}");
+        assert_eq!(other.delete(unknown).status, 404, "{unknown}");
+    }
+}
+
+#[test]
+fn endpoint_of_a_2024_11_05_session_names_its_instance() {
+    let mut web = instance("eu-1");
+    let mut stream = web.send_to("/sse", "GET", &[], "");
+    web.poll_driver();
+    let (event, url) = stream.raw_event();
+    assert_eq!(event, "endpoint");
+    let url = String::from_utf8(url).unwrap();
+    assert!(url.starts_with("/messages?session=eu-1."), "{url}");
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
+    let post = |url: &str| web.send_to(url, "POST", &[], &ping).head().status;
+    assert_eq!(post(&url), 202);
+    assert_eq!(post(&url.replace("eu-1.", "eu-2.")), 404);
+}
+
+#[test]
+fn session_prefix_is_a_short_name() {
+    for name in ["", "a.b", "a b", "é", "a/b", &"a".repeat(33)] {
+        assert!(SessionPrefix::new(name).is_err(), "{name:?}");
+    }
+    assert!(SessionPrefix::new(format!("{}-_9", "Z".repeat(29))).is_ok());
 }
 
 /// S3.23

@@ -10,6 +10,7 @@ use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
 use mcp_proto::front::{Context, HandlerError, NoArguments, Router};
 use mcp_proto::peer::server::{SealKey, Sealer};
 use mcp_proto::schema::{ElicitParams, ElicitSchema, ElicitValue, PrimitiveSchema, StringSchema, Tool};
+use mcp_proto::transport::http::server::SessionPrefix;
 use serde::Deserialize;
 use serde_json::json;
 use smol::Timer;
@@ -28,7 +29,10 @@ pub(crate) async fn serve(name: &str, key: &Path, store: &Path) -> Outcome {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("{}", listener.local_addr()?);
     let router = router(name, sealer, tasks);
-    let options = ServerOptions::new(router).on_error(|error| eprintln!("{error}"));
+    let prefix = SessionPrefix::new(name)?;
+    let options = ServerOptions::new(router)
+        .configure(|config| config.session_prefix = Some(prefix))
+        .on_error(|error| eprintln!("{error}"));
     let (_server, driver) = options.listen(listener);
     driver.await?;
     Ok(())

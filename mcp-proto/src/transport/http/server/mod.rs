@@ -73,7 +73,7 @@ pub use origin::{Hosts, Origins, ProxyAddressError, TrustedProxies, TrustedProxy
 pub(crate) use recorded::{
     EXCHANGE, ExchangeInput, ExchangeOrigin, SERVER, SESSION, SessionInput, SessionOrigin,
 };
-pub use request_head::{RequestHead, SessionId};
+pub use request_head::{RequestHead, SessionId, SessionPrefix, SessionPrefixError};
 pub use request_intake::RequestIntake;
 #[cfg(feature = "std")]
 pub(crate) use request_intake::check_upgrade;
@@ -183,6 +183,16 @@ config! {
         /// An owner who opens one more loses its own oldest idle session; others lose one only to an
         /// [owner](crate::quota::QuotaOwner) with less than its fair share.
         pub max_sessions: usize = 10_000,
+        /// The name of this instance, for a balancer in front of several: the ids of its sessions are the name, `.` and
+        /// 32 hexadecimal digits. Default: the digits alone.
+        ///
+        /// A session lives in the memory of the instance that opened it, and the balancer routes its requests there by
+        /// the name. An id of another instance is answered with 404, and the client opens a new session. Give an
+        /// instance that replaces another the same name, or let the balancer send the requests of unknown names to any
+        /// instance.
+        ///
+        /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management>
+        pub session_prefix: Option<SessionPrefix> = None,
         /// The time without an open stream, a request or a running handler after which a session expires. Default 30
         /// min.
         pub session_idle: Duration = Duration::from_secs(30 * 60),
@@ -345,6 +355,16 @@ impl Setup {
             legacy: legacy.clone(),
             recorder: Some(recorder.of_machine(server)),
         }))
+    }
+
+    /// Writes a session id as clients know it.
+    fn session_text(&self, id: SessionId) -> String {
+        id.to_text(self.config().session_prefix.as_ref())
+    }
+
+    /// Parses a session id of this instance.
+    fn parse_session(&self, text: &[u8]) -> Option<SessionId> {
+        SessionId::from_text(text, self.config().session_prefix.as_ref())
     }
 
     fn eras(&self) -> Eras {

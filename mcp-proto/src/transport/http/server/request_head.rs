@@ -220,16 +220,62 @@ impl SessionId {
         text.iter().try_fold(0, |id, &byte| Some(id << 4 | u128::from(digit(byte)?))).map(Self)
     }
 
-    pub(super) fn to_hex(self) -> String {
-        alloc::format!("{self}")
+    /// Writes the id behind the prefix of its instance, as clients know it.
+    pub(super) fn to_text(self, prefix: Option<&SessionPrefix>) -> String {
+        prefix.map_or_else(|| alloc::format!("{self}"), |prefix| alloc::format!("{}.{self}", prefix.0))
     }
 
-    /// Reads the id in the query of a 2024-11-05 client.
-    pub(super) fn from_query(query: &str) -> Option<Self> {
-        let id = query.split('&').find_map(|pair| pair.strip_prefix(SESSION_QUERY))?;
-        Self::parse(id.as_bytes())
+    /// Parses an id of the instance with this prefix.
+    pub(super) fn from_text(text: &[u8], prefix: Option<&SessionPrefix>) -> Option<Self> {
+        let digits = match prefix {
+            Some(prefix) => text.strip_prefix(prefix.0.as_bytes())?.strip_prefix(b".")?,
+            None => text,
+        };
+        Self::parse(digits)
     }
 }
+
+/// Returns the text of the session id in the query of a 2024-11-05 client.
+pub(super) fn session_of_query(query: &str) -> Option<&str> {
+    query.split('&').find_map(|pair| pair.strip_prefix(SESSION_QUERY))
+}
+
+/// The name of an instance, with which the ids of its sessions begin.
+///
+/// See [`HttpServerConfig::session_prefix`](super::HttpServerConfig::session_prefix).
+///
+/// ```
+/// use mcp_proto::transport::http::server::{SessionPrefix, SessionPrefixError};
+///
+/// assert!(SessionPrefix::new("eu-1").is_ok());
+/// assert_eq!(SessionPrefix::new("eu.1"), Err(SessionPrefixError));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
+pub struct SessionPrefix(String);
+
+impl SessionPrefix {
+    /// Checks a name.
+    ///
+    /// # Errors
+    /// If it is not 1 to 32 ASCII letters, digits, `-` and `_`: it is part of headers and of the URLs of 2024-11-05, and
+    /// a balancer's rules quote it.
+    pub fn new(name: impl Into<String>) -> Result<Self, SessionPrefixError> {
+        let name = name.into();
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        if (1..=32).contains(&name.len()) && name.bytes().all(is_allowed) {
+            Ok(Self(name))
+        } else {
+            Err(SessionPrefixError)
+        }
+    }
+}
+
+/// The name of an instance is not 1 to 32 ASCII letters, digits, `-` and `_`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionPrefixError;
+
+error_text! { SessionPrefixError => "a session prefix is 1 to 32 ASCII letters, digits, '-' and '_'" }
 
 display_text! { SessionId(inner) => "{:032x}", inner }
 

@@ -10,7 +10,9 @@ use super::cors::answer_preflight;
 use super::origin::{FETCH_SITE, rejection_message};
 #[cfg(feature = "trace-file")]
 use super::recorded::{EXCHANGE, ExchangeOrigin};
-use super::request_head::{RequestHead, RetainedHead, SessionId, SingleHeader, VersionHeader};
+use super::request_head::{
+    RequestHead, RetainedHead, SessionId, SingleHeader, VersionHeader, session_of_query,
+};
 use super::response::{AcceptedTypes, EVENTS, HttpResponse, JSON};
 use super::route::{RequestRoute, route, route_message};
 use crate::codec::{header as value, media};
@@ -170,7 +172,7 @@ impl RequestIntake {
             version_text,
             method: SingleHeader::read(method),
             name: SingleHeader::read(name),
-            session: session.first.map(|id| SessionId::parse(id.trim_ascii())),
+            session: session.first.map(|id| setup.parse_session(id.trim_ascii())),
             params: Vec::new(),
             permit: None,
             #[cfg(feature = "trace-file")]
@@ -184,8 +186,8 @@ impl RequestIntake {
         let target = match (head.method, place) {
             //= R2 "client POSTs only there"
             ("POST", EndpointKind::Messages) => {
-                let id = SessionId::from_query(query).ok_or_else(|| HttpResponse::unknown_session(None))?;
-                IntakeTarget::Messages(id)
+                let id = session_of_query(query).and_then(|id| setup.parse_session(id.as_bytes()));
+                IntakeTarget::Messages(id.ok_or_else(|| HttpResponse::unknown_session(None))?)
             }
             ("POST", _) => IntakeTarget::Endpoint,
             _ if opens_events => RequestRoute::LegacyEvents.into(),

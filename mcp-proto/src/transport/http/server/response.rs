@@ -248,8 +248,8 @@ pub(super) fn json_head(status: u16, bytes: usize, denial: Option<&Denial>) -> R
 }
 
 /// Returns the header that carries the session id.
-pub(super) fn session_header(id: super::SessionId) -> (&'static str, Cow<'static, str>) {
-    (header::SESSION_ID, Cow::Owned(id.to_hex()))
+pub(super) fn session_header(id: String) -> (&'static str, Cow<'static, str>) {
+    (header::SESSION_ID, Cow::Owned(id))
 }
 
 /// The body of a whole answer.

@@ -92,7 +92,7 @@ impl Session {
         if session.server.session().is_none() {
             return Err(answer);
         }
-        let (name, id) = session_header(id);
+        let (name, id) = session_header(setup.session_text(id));
         Ok((session, answer.with_header(name, id)))
     }
 
@@ -112,6 +112,7 @@ impl Session {
             let paths = setup.config().legacy_sse.clone();
             let LegacyPaths { messages, .. } = paths.unwrap_or_default();
             //= R2 "`endpoint` event on connect"
+            let id = setup.session_text(id);
             streams.send_endpoint(connection, &format!("{messages}?{SESSION_QUERY}{id}"));
             connection
         });
@@ -138,7 +139,7 @@ impl Session {
     fn begin_recording(&mut self, setup: &Setup, id: SessionId, head: Option<&RetainedHead>, now: Instant) {
         let Some(server) = setup.recorder() else { return };
         let post = head.and_then(|head| head.recorder.as_ref()).map(MachineRecorder::machine);
-        let origin = SessionOrigin { server: server.machine(), id: id.to_hex(), post };
+        let origin = SessionOrigin { server: server.machine(), id: id.to_string(), post };
         let recorder = server.begin(Some(now), MachineOrigin::new(SESSION, &origin));
         self.server = Server::for_connection(&setup.legacy().recorded(&recorder));
         self.recorder = Some(recorder);
