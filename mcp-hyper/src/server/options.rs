@@ -9,7 +9,7 @@ use mcp_proto::adapter::Entropy;
 use mcp_proto::auth::{Fetch, FetchPolicy};
 #[cfg(feature = "auth")]
 use mcp_proto::front::guard::{FetchResponse, Guard};
-use mcp_proto::front::http::{HttpServer, http_server};
+use mcp_proto::front::http::{ChangeRelay, HttpServer, http_server};
 use mcp_proto::front::{SendHandlers, ServedRouter};
 use mcp_proto::peer::Principal;
 use mcp_proto::quota::RateLimit;
@@ -68,38 +68,29 @@ use crate::time::{Alarm, RuntimeClock};
 /// - a [store of tasks](mcp_proto::front::tasks::TaskStore), so that each instance can answer for all tasks.
 ///   `tasks/update` and `tasks/cancel` reach the instance that runs the task within its [poll
 ///   interval](mcp_proto::front::tasks::TaskConfig::poll_interval);
-/// - a [store of used states](mcp_proto::front::Router::single_use), if each state must be accepted only once.
+/// - a [store of used states](mcp_proto::front::Router::single_use), if each state must be accepted only once;
+/// - the key of their nonces (`DpopConfig::nonces`) and a store of used proofs (`Guard::single_use`), which may be the
+///   same one, if tokens are bound to keys (DPoP);
+/// - a [relay](Self::relay_changes), if a change that the application reports at one instance must reach the clients of
+///   all. Task notifications reach only clients that listen at the instance that runs the task.
 ///
-/// Notifications that the application sends through an [`HttpServer`], such as changes of a list, must be sent at each
-/// instance; task notifications reach only clients that listen at the instance that runs the task.
+/// While a store of used states or proofs does not answer, requests that need it are refused with 503 and
+/// `Retry-After`; all others are served. While the relay does not, each instance notifies its own clients, and the others
+/// once it answers again.
 ///
-/// Sessions of older clients stay with the instance that opened them, which holds their streams and pending requests in
-/// memory. An instance answers 404 to an unknown session, and the client then opens a new one. Hashing the header
-/// `Mcp-Session-Id` does not find the instance, as the id does not exist yet when the session is opened. A balancer
-/// without a table of sessions can prefix the id in the response with a name of the instance, and route requests by it.
-/// With nginx and two instances, which must receive the id without the prefix:
+/// Sessions of older clients stay with the instance that opened them. A balancer finds it by the
+/// [name](HttpServerConfig::session_prefix) with which it begins the ids of its sessions; hashing `Mcp-Session-Id` does
+/// not, as the id does not exist yet when the session is opened. With nginx and two instances, `one` and `two`:
 ///
 /// ```nginx
 /// upstream any { server 10.0.0.1:8000; server 10.0.0.2:8000; }
-/// upstream one { server 10.0.0.1:8000; }
-/// upstream two { server 10.0.0.2:8000; }
+/// upstream one { server 10.0.0.1:8000; server 10.0.0.2:8000 backup; }
+/// upstream two { server 10.0.0.2:8000; server 10.0.0.1:8000 backup; }
 ///
 /// map $http_mcp_session_id $target {
 ///     default any;
 ///     ~^one\. one;
 ///     ~^two\. two;
-/// }
-/// map $http_mcp_session_id $session {
-///     default $http_mcp_session_id;
-///     ~^(one|two)\.(?<given>.+)$ $given;
-/// }
-/// map $upstream_addr $instance {
-///     ~10\.0\.0\.1:8000$ one;
-///     ~10\.0\.0\.2:8000$ two;
-/// }
-/// map $upstream_http_mcp_session_id $shown {
-///     "" "";
-///     default $instance.$upstream_http_mcp_session_id;
 /// }
 ///
 /// server {
@@ -108,14 +99,23 @@ use crate::time::{Alarm, RuntimeClock};
 ///         proxy_http_version 1.1;
 ///         proxy_set_header Connection "";
 ///         proxy_set_header Host $http_host;
-///         proxy_set_header Mcp-Session-Id $session;
-///         proxy_hide_header Mcp-Session-Id;
-///         add_header Mcp-Session-Id $shown always;
 ///         # Events go out when they come.
 ///         proxy_buffering off;
 ///     }
 /// }
 /// ```
+///
+/// If an instance has ended, the balancer sends the requests of its sessions to another one, which answers 404, and the
+/// client opens a new session. The client loses what the old session held in memory:
+///
+/// - calls in progress: they may have run. A client of this crate reports so, and repeats none;
+/// - events that it had not read: the new session does not resume the streams of the old one. A shared store of events
+///   would not help: the handlers that produce them end with their instance, and so do the requests to the client that
+///   wait in the same streams. Any other loss of a stream leads back to the instance of the session, which has its events;
+/// - requests to the client that wait for its answer, such as elicitation, and with them the calls that made them;
+/// - subscriptions and the log level: clients of this crate subscribe again (`Client::watch`).
+///
+/// Tasks in a shared store outlive the session, except for those that the ended instance ran.
 ///
 /// `Host` is passed through, as the server checks it: [`hosts`](HttpServerConfig::hosts) lists the names that clients
 /// use.
@@ -131,6 +131,7 @@ pub struct ServerOptions<H: ServerMode = SendHandlers> {
     #[cfg(feature = "auth")]
     guard: GuardOptions,
     websocket: WebSocketOptions,
+    relay: Option<Arc<dyn ChangeRelay>>,
     on_error: OnError,
 }
 
@@ -151,6 +152,7 @@ impl<H: ServerMode> ServerOptions<H> {
             #[cfg(feature = "auth")]
             guard: GuardOptions::default(),
             websocket: Default::default(),
+            relay: None,
             on_error: Arc::new(|_| {}),
         }
     }
@@ -271,6 +273,11 @@ impl<H: ServerMode> ServerOptions<H> {
             self.proxies = proxies.into_iter().collect()
         }
 
+        /// Relays change notifications to the other instances of the server, and theirs to the clients of this one.
+        /// Default: an application reports each change at every instance. Failures are events of the server
+        /// ([`RelayFailed`](mcp_proto::front::http::HttpServerEvent::RelayFailed)).
+        pub fn relay_changes(self, relay: Arc<dyn ChangeRelay>) { self.relay = Some(relay) }
+
         /// Reports errors that do not end the server, for logs. `show` must return quickly: the server waits for it.
         pub fn on_error(self, show: impl Fn(&ServerError) + Send + Sync + 'static) {
             self.on_error = Arc::new(show)
@@ -330,7 +337,11 @@ impl<H: ServerMode> ServerOptions<H> {
         let checked = if self.config.stateless { router.check_stateless() } else { router.check() };
         let clock = Arc::new(RuntimeClock::new(&Arc::new(self.runtime.clone())));
         let close_timeout = self.config.server.close_timeout;
-        let (server, driver) = http_server(self.router, self.config, clock.clone(), Arc::new(SystemEntropy));
+        let (server, mut driver) =
+            http_server(self.router, self.config, clock.clone(), Arc::new(SystemEntropy));
+        if let Some(relay) = self.relay {
+            driver = driver.relay_changes(relay);
+        }
         #[cfg(feature = "auth")]
         let (guard, fetcher) = self.guard.start(&self.runtime);
         let service = HttpService::new(ServiceState {

@@ -19,7 +19,7 @@ pub enum ListKind {
 }
 
 impl ListKind {
-    #[cfg(feature = "client")]
+    #[cfg(any(feature = "client", feature = "http"))]
     pub(crate) const ALL: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
 
     /// The capability that permits notifications about it.

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use mcp_proto::Bytes;
 use mcp_proto::front::Attachments;
-use mcp_proto::front::http::{HttpChannel, HttpServerEvent};
+use mcp_proto::front::http::{Change, HttpChannel, HttpServerEvent};
 use mcp_proto::front::layer::Decision;
 use mcp_proto::peer::LostReason;
 use mcp_proto::peer::server::{CloseReason, ListKind};
@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::common::front_http::{HttpHarness, TestExchange, router, sent};
 use crate::common::messages::{notification, request};
+use crate::http_relay::Broker;
 use crate::layer_messages::{Recorder, each};
 
 /// Asks for a channel; returns the status too.
@@ -255,4 +256,21 @@ fn client_that_disconnects_cancels_its_requests() {
         channel.closed(),
         Some(CloseReason::Done | CloseReason::Lost(LostReason::Disconnected(_)))
     ));
+}
+
+/// Only the machine of a channel knows what its client subscribed to.
+#[test]
+fn client_of_a_channel_is_notified_of_everything_after_a_loss() {
+    let broker = Broker::default();
+    let mut web = broker.instance();
+    let mut channel = open(&web);
+    initialize(&mut channel);
+    let subscribe = request(&json!(1), "resources/subscribe", json!({ "uri": "file:///a" }));
+    assert_eq!(send(&mut channel, &subscribe)[0]["result"], json!({}));
+    broker.deliver(&[Change::Any]);
+    web.poll_driver();
+    let notified = sent(&mut channel);
+    let methods: Vec<_> = notified.iter().filter_map(|message| message["method"].as_str()).collect();
+    let expected = ["tools/list_changed", "resources/list_changed", "resources/updated"];
+    assert_eq!(methods, expected.map(|name| format!("notifications/{name}")));
 }

@@ -37,6 +37,7 @@ mod http_idle;
 mod http_known_meta;
 mod http_modern;
 mod http_parts;
+mod http_relay;
 mod http_sessions;
 mod http_stateless;
 mod http_threads;

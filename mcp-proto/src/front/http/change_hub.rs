@@ -9,6 +9,7 @@ use alloc::sync::Arc;
 use core::task::{Poll, Waker};
 use std::sync::Mutex;
 
+use super::relay::{Change, RelayOutbox};
 use crate::Instant;
 use crate::front::BlockedHandler;
 use crate::front::events::{EventSource, ListenerEvent, Listeners};
@@ -62,6 +63,12 @@ pub enum HttpServerEvent {
     /// task, has waited for a second, or a WebSocket was requested that the driver would serve. Such a request of a
     /// session or for a WebSocket is answered with 503; the task does not begin.
     DriverNotPolled,
+    /// A change could not be published to the other instances, and neither could any after it so far: the relay failed,
+    /// with this message for logs. The driver tries again.
+    RelayFailed {
+        /// The message of the [relay](super::ChangeRelay).
+        message: String,
+    },
     /// The server was closed. This is the last event.
     Closed,
 }
@@ -79,7 +86,7 @@ impl ListenerEvent for HttpServerEvent {
         match self {
             Self::Subscribed { uri } | Self::Unsubscribed { uri } => uri.len(),
             Self::HandlerBlocked(blocked) => blocked.bytes(),
-            Self::LayerDropIgnored { message } => message.len(),
+            Self::LayerDropIgnored { message } | Self::RelayFailed { message } => message.len(),
             _ => 0,
         }
     }
@@ -96,6 +103,8 @@ pub(super) struct Mailbox {
 pub(super) struct Mail {
     /// The changed topics; for a task, with its latest status.
     changes: InlineMap<Topic, Option<Arc<TaskUpdatedParams>>>,
+    /// Whether other changes were lost, of any list or resource.
+    has_lost_changes: bool,
     /// The messages for a legacy session or a channel.
     broadcasts: BroadcastQueue,
 }
@@ -124,13 +133,17 @@ impl Mailbox {
 
 impl Mail {
     fn is_empty(&self) -> bool {
-        self.changes.is_empty() && self.broadcasts.messages.is_empty()
+        self.changes.is_empty() && !self.has_lost_changes && self.broadcasts.messages.is_empty()
     }
 
     /// Passes changes and messages to a machine, which drops the messages that its client does not read.
     pub(super) fn deliver<M: ServerTransport>(&self, machine: &mut M, now: Instant) {
+        if self.has_lost_changes {
+            Self::deliver_all(machine, now);
+        }
         let mut commands = ServerCommands::new(machine, now);
-        for (topic, task) in self.changes.iter() {
+        let is_new = |topic: &Topic| !self.has_lost_changes || matches!(topic, Topic::Task(_));
+        for (topic, task) in self.changes.iter().filter(|(topic, _)| is_new(topic)) {
             match (topic, task) {
                 (Topic::List(list), _) => commands.list_changed(*list),
                 (Topic::Resource(uri), _) => commands.resource_updated(uri),
@@ -144,6 +157,20 @@ impl Mail {
             message.deliver(machine, now);
         }
     }
+
+    /// Passes a change of every list, and of every resource that the client subscribed to.
+    fn deliver_all<M: ServerTransport>(machine: &mut M, now: Instant) {
+        let topics: Vec<Topic> = machine.peer().topics().cloned().collect();
+        let mut commands = ServerCommands::new(machine, now);
+        for list in ListKind::ALL {
+            commands.list_changed(list);
+        }
+        for topic in topics {
+            if let Topic::Resource(uri) = topic {
+                commands.resource_updated(&uri);
+            }
+        }
+    }
 }
 
 /// The subscribers by topic.
@@ -155,6 +182,8 @@ struct SubscriberIndex {
     topics: BTreeMap<Topic, InlineMap<u64, Arc<Mailbox>>>,
     connections: BTreeMap<u64, (ConnectionKind, Arc<Mailbox>)>,
     next: u64,
+    /// The changes for other instances, if the server has a relay.
+    outbox: Option<Arc<RelayOutbox>>,
     /// The listeners for changes in resource subscriptions.
     listeners: Listeners<HttpServerEvent>,
     /// Whether it was reported that handlers log although the server does not declare it.
@@ -230,6 +259,43 @@ impl Hub {
         let message = Arc::new(message);
         for mailbox in mailboxes {
             mailbox.add(|mail| mail.broadcasts.push(message.clone()));
+        }
+    }
+
+    // --- Other instances ---
+
+    /// Queues the changes of the application from now on for other instances.
+    pub(super) fn relay_to_others(&self) -> Arc<RelayOutbox> {
+        lock(&self.0).outbox.get_or_insert_default().clone()
+    }
+
+    fn publish_everywhere(&self, topic: &Topic, change: Change) {
+        self.publish(topic, None);
+        let outbox = lock(&self.0).outbox.clone();
+        if let Some(outbox) = outbox {
+            outbox.add([change]);
+        }
+    }
+
+    /// Publishes a change that another instance reported.
+    pub(super) fn receive(&self, change: &Change) {
+        match change {
+            Change::List(list) => self.publish(&Topic::List(*list), None),
+            Change::Resource(uri) => self.publish(&Topic::Resource(uri.as_str().into()), None),
+            Change::Any => self.publish_lost_changes(),
+        }
+    }
+
+    /// Notifies every subscriber of all its topics, so that it reads them again.
+    fn publish_lost_changes(&self) {
+        let mailboxes: Vec<Arc<Mailbox>> = {
+            let index = lock(&self.0);
+            let subscribers = index.topics.values().flat_map(InlineMap::values);
+            let connections = index.connections.values().map(|(_, mailbox)| mailbox);
+            subscribers.chain(connections).cloned().collect()
+        };
+        for mailbox in mailboxes {
+            mailbox.add(|mail| mail.has_lost_changes = true);
         }
     }
 
@@ -373,11 +439,11 @@ impl Drop for Subscriber {
 
 impl ChangeListener for Hub {
     fn list_changed(&self, list: ListKind) {
-        self.publish(&Topic::List(list), None);
+        self.publish_everywhere(&Topic::List(list), Change::List(list));
     }
 
     fn resource_updated(&self, uri: &str) {
-        self.publish(&Topic::Resource(uri.into()), None);
+        self.publish_everywhere(&Topic::Resource(uri.into()), Change::Resource(uri.into()));
     }
 }
 

@@ -26,6 +26,7 @@ use crate::prelude::*;
 use crate::transport::http::server::SessionId;
 
 use super::change_hub::Subscriber;
+use super::relay::{ChangeRelay, RelayRun};
 use super::service::Service;
 use super::session::{SessionCell, SessionMachine};
 
@@ -51,6 +52,7 @@ pub struct HttpServerDriver<H: HandlerMode = SendHandlers> {
     timers: BTreeSet<(Instant, SessionId)>,
     /// The runner of tasks that any request started.
     tasks: Option<TaskRunner<H>>,
+    relay: Option<RelayRun>,
 }
 
 struct SessionRun<H: HandlerMode> {
@@ -66,7 +68,14 @@ impl<H: HandlerMode> HttpServerDriver<H> {
     pub(super) fn new(service: Arc<Service>, router: ServedRouter<H>) -> Self {
         let tasks =
             service.task_service.as_ref().map(|service| TaskRunner::new(service.clone(), router.clone()));
-        Self { service, router, sessions: BTreeMap::new(), timers: BTreeSet::new(), tasks }
+        Self { service, router, sessions: BTreeMap::new(), timers: BTreeSet::new(), tasks, relay: None }
+    }
+
+    /// Relays change notifications between this instance and others. Default: each instance notifies its own clients of
+    /// what the application reports there.
+    pub fn relay_changes(mut self, relay: Arc<dyn ChangeRelay>) -> Self {
+        self.relay = Some(RelayRun::new(relay, &self.service.hub));
+        self
     }
 
     /// Runs all sessions and tasks that are ready, and stores the task's waker. Ready once the server was closed and
@@ -91,6 +100,9 @@ impl<H: HandlerMode> HttpServerDriver<H> {
         if let Some(tasks) = &mut self.tasks {
             tasks.poll(cx);
         }
+        if let Some(relay) = &mut self.relay {
+            relay.poll(&self.service, cx);
+        }
         if closing && self.sessions.is_empty() {
             let late = self.service.sessions.close();
             self.start(late);
@@ -114,7 +126,8 @@ impl<H: HandlerMode> HttpServerDriver<H> {
     pub fn next_timeout(&self) -> Option<Instant> {
         let of_sessions = self.timers.first().map(|(deadline, _)| *deadline);
         let of_tasks = self.tasks.as_ref().and_then(TaskRunner::next_timeout);
-        [of_sessions, of_tasks].into_iter().flatten().min()
+        let of_relay = self.relay.as_ref().and_then(RelayRun::next_timeout);
+        [of_sessions, of_tasks, of_relay].into_iter().flatten().min()
     }
 
     /// Runs the sessions and the tasks until the server was closed and its sessions have ended: [`poll`](Self::poll), and

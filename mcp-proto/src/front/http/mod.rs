@@ -21,7 +21,7 @@
 //!
 //! Behind a load balancer, requests of 2026-07-28 may go to any instance, provided that all share the keys of their
 //! request states (`Router::seal`). A session is held in the memory of one instance: the balancer must route its
-//! requests there, by the header `Mcp-Session-Id`.
+//! requests there, by the [prefix](HttpServerConfig::session_prefix) of `Mcp-Session-Id`.
 //!
 //! ```
 //! use core::task::{Context, Poll, Waker};
@@ -74,6 +74,7 @@ mod change_hub;
 mod channel;
 mod driver;
 mod exchange;
+mod relay;
 mod service;
 mod session;
 
@@ -102,6 +103,7 @@ pub use change_hub::HttpServerEvent;
 pub use channel::HttpChannel;
 pub use driver::HttpServerDriver;
 pub use exchange::HttpExchange;
+pub use relay::{Change, ChangeRelay, ChangeStream, PublishFuture};
 
 /// Joins a router to a server handle and the driver of its sessions.
 ///
@@ -207,8 +209,8 @@ pub struct HttpHandle {
 }
 
 impl HttpHandle {
-    /// Notifies subscribed clients and legacy sessions that a list has changed. The router's handlers return the
-    /// changed list.
+    /// Notifies subscribed clients and legacy sessions that a list has changed, at every instance that shares a
+    /// [relay](ChangeRelay). The router's handlers return the changed list.
     ///
     /// The capability must have been [declared](super::Router::declare). A client that does not read for a while is notified
     /// once.
@@ -216,7 +218,8 @@ impl HttpHandle {
         self.service.hub.list_changed(list);
     }
 
-    /// Notifies subscribed clients that a resource has changed. The cost is linear in their number.
+    /// Notifies subscribed clients that a resource has changed, at every instance that shares a [relay](ChangeRelay).
+    /// The cost is linear in their number.
     pub fn resource_updated(&self, uri: impl AsRef<str>) {
         self.service.hub.resource_updated(uri.as_ref());
     }
