@@ -250,7 +250,6 @@ impl MachineRecorder {
     }
 
     /// Asks what the machine shares with others. A machine that runs again gets the answer that it got then.
-    #[cfg(feature = "server")]
     pub(crate) fn ask(&self, ask: impl FnOnce() -> bool) -> bool {
         let question = self.0.questions.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         let answer = match &self.0.denied {

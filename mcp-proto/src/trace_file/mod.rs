@@ -50,10 +50,7 @@
 #[cfg(all(feature = "std", feature = "client"))]
 mod difference;
 mod har;
-#[cfg_attr(
-    not(any(feature = "client", feature = "server")),
-    allow(dead_code, reason = "only machines use all of it")
-)]
+#[cfg_attr(not(feature = "server"), allow(dead_code, reason = "only servers use all of it"))]
 mod machine;
 mod otlp;
 #[cfg_attr(

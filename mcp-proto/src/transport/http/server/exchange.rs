@@ -5,8 +5,10 @@
 use alloc::sync::Arc;
 
 use super::Setup;
+#[cfg(all(feature = "trace-file", feature = "std"))]
+use super::recorded::whole_body_step;
 #[cfg(feature = "trace-file")]
-use super::recorded::{ExchangeInput, chunk_step, head_step, whole_body_step};
+use super::recorded::{ExchangeInput, chunk_step, head_step};
 use super::request_head::RetainedHead;
 #[cfg(feature = "std")]
 use super::response::AnswerBody;

@@ -148,7 +148,6 @@ pub(super) fn chunk_step(connection: u64, chunk: &Chunk) -> MachineStep {
 }
 
 /// The step of the whole body of an answer.
-#[cfg(feature = "std")]
 pub(super) fn whole_body_step(connection: u64, body: &[u8]) -> MachineStep {
     MachineStep::WholeBody { exchange: connection, body: TracedFrame::whole(body) }
 }

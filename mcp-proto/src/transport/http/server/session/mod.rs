@@ -6,10 +6,10 @@ mod streams;
 use bytes::Bytes;
 use streams::{ResponseStreams, SessionTransport, UnknownEvent};
 
+#[cfg(all(feature = "trace-file", feature = "std"))]
+use super::recorded::whole_body_step;
 #[cfg(feature = "trace-file")]
-use super::recorded::{
-    SESSION, SessionInput, SessionOrigin, chunk_step, head_step, listen_text, whole_body_step,
-};
+use super::recorded::{SESSION, SessionInput, SessionOrigin, chunk_step, head_step, listen_text};
 use super::request_head::{RetainedHead, SESSION_QUERY, SessionId};
 #[cfg(feature = "std")]
 use super::response::AnswerBody;
