@@ -114,7 +114,10 @@ pub(super) fn custom_params(params: impl Serialize) -> Result<CustomParams, Erro
     if raw.as_str() == "null" {
         return Ok(CustomParams::new());
     }
-    Ok(raw.decode().map_err(unencodable)?)
+    let mut params: CustomParams = raw.decode().map_err(unencodable)?;
+    // Of repeated names the last counts, so that a header cannot repeat another.
+    params.extra = params.extra.into_iter().collect();
+    Ok(params)
 }
 
 /// Converts the parameters of a request. Its progress token is this side's to choose: one of another connection, in a
@@ -165,6 +168,13 @@ mod tests {
             let whole = plain.detached().into_params().unwrap();
             assert_eq!((whole.name, whole.meta), ("a".into(), other.into_params().unwrap().meta));
         }
+    }
+
+    #[test]
+    fn custom_parameters_have_the_last_of_repeated_members() {
+        let params: Json = serde_json::from_str(r#"{"name":"a","uri":"c","name":"b"}"#).unwrap();
+        let params = serde_json::to_string(&custom_params(params).unwrap()).unwrap();
+        assert_eq!(params, r#"{"name":"b","uri":"c"}"#);
     }
 
     /// S8.7

@@ -22,6 +22,7 @@ pub(super) fn is_opaque_member_lost(result: &[u8]) -> bool {
 /// Where the first member of this name lies. The object may have names and text that are not Unicode.
 fn find_member(object: &[u8], wanted: &str) -> Range<usize> {
     let mut cursor = Cursor::new(object, 0, ScanMode::Lenient);
+    cursor.space();
     let mut first = cursor.peek() == Some(b'{') && cursor.enter().is_ok();
     if !first {
         return 0..0;
@@ -135,6 +136,7 @@ mod tests {
             (r#"["\\ud83d \" \u00e9 \ud83"]"#, r#"["\\ud83d \" \u00e9 \ud83"]"#),
             (r#"{"requestState":"\ud83d","a":"\ud83d"}"#, r#"{"requestState":"\ud83d","a":"\ufffd"}"#),
             (r#"{"requestState":"\ud83d"}"#, r#"{"requestState":"\ud83d"}"#),
+            (r#" {"requestState":"\ud83d"}"#, r#" {"requestState":"\ud83d"}"#),
             (r#"{"\ud83d":0,"requestState":"\ud83d"}"#, r#"{"\ufffd":0,"requestState":"\ud83d"}"#),
         ] {
             let replaced = replace_lone_surrogates(text.as_bytes()).map(|(_, replaced)| replaced);

@@ -53,6 +53,25 @@ fn client_reports_and_joins_partial_results() {
 
 /// F56
 #[test]
+fn client_does_not_report_parts_of_its_own_listing() {
+    modern(chunked_results_config(), |wire| {
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.refuse(&call, 400, -32020, None);
+        let listing = wire.expect("tools/list");
+        wire.stream(&listing);
+        wire.body(&listing, "event: result\ndata: {\"tools\": []}\n\n");
+        let events = wire.take_events();
+        assert!(events.is_empty(), "{events:?}");
+        wire.body(&listing, "event: complete\ndata: {}\n\n");
+        let call = wire.expect("tools/call");
+        wire.answer(&call, json!({"content": []}));
+        wire.result(request);
+    });
+}
+
+/// F56
+#[test]
 fn last_part_with_content_replaces_the_others() {
     modern(chunked_results_config(), |wire| {
         let request = call_tool(wire);

@@ -157,6 +157,22 @@ fn client_accepts_a_slow_response_to_the_probe() {
     });
 }
 
+#[test]
+fn client_repeats_an_unanswered_step_after_the_configured_time() {
+    for (mut config, method, seconds) in
+        [(config(), "server/discover", 3), (legacy_config(), "initialize", 7)]
+    {
+        config.client.connect.probe_http = Duration::from_secs(3);
+        config.client.connect.initialize_http = Duration::from_secs(7);
+        scenario(config, |wire| {
+            wire.expect(method);
+            assert_eq!(wire.advance_to_timeout(), Duration::from_secs(seconds));
+            wire.advance_to_timeout();
+            wire.expect(method);
+        });
+    }
+}
+
 /// The session is that of the accepted response.
 #[test]
 fn client_accepts_a_slow_response_to_the_handshake() {

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 
 use crate::Instant;
 use crate::codec::SseEvent;
-use crate::peer::client::Event;
+use crate::peer::client::{Event, RequestOwner};
 use crate::peer::{InvalidAnswerError, Leniency, RequestId, ResultChunks};
 use crate::prelude::*;
 use crate::rpc::{
@@ -166,7 +166,10 @@ impl HttpClient {
         if chunks.bytes > limit {
             return Err(InvalidAnswerError::TooLong { bytes: chunks.bytes });
         }
-        if let Ok(text) = core::str::from_utf8(&data)
+        // Requests of the client's own are unknown to the application.
+        let owner = self.peer.sent_request(number).map(|request| request.owner);
+        if owner == Some(RequestOwner::Application)
+            && let Ok(text) = core::str::from_utf8(&data)
             && let Ok(fragment) = Raw::new(text)
         {
             let (request, bytes) = (number, fragment.as_bytes().len());
