@@ -57,7 +57,7 @@ pub struct HttpServerDriver<H: HandlerMode = SendHandlers> {
 
 struct SessionRun<H: HandlerMode> {
     cell: Arc<SessionCell>,
-    /// `None` while the session is idle.
+    /// `None` after a pause, until the session is polled next.
     driver: Option<Box<ServerDriver<SessionMachine, H>>>,
     state: Arc<TaskWaker<SessionId>>,
     waker: Waker,
@@ -174,8 +174,9 @@ impl<H: HandlerMode> HttpServerDriver<H> {
         }
         running.deadline = driver.next_timeout();
         if is_due {
-            if running.cell.deactivate() {
+            if driver.retire() {
                 running.driver = None;
+                running.cell.deactivate();
             }
         } else if let Some(since) = idle_since {
             let until_idle = since + IDLE_DELAY;

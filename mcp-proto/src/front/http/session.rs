@@ -26,9 +26,6 @@ use super::change_hub::{ConnectionKind, Hub, Mailbox, Subscriber};
 /// The connection of a session, which its driver and its streams share.
 pub(super) type ActiveSession = Shared<ServerCore, SessionMachine>;
 
-/// The references to an active session that is not in use: those of its cell, and the two of its driver.
-const UNUSED_REFERENCES: usize = 3;
-
 /// A session in the session table.
 pub(super) struct SessionCell {
     pub(super) id: SessionId,
@@ -82,26 +79,23 @@ impl SessionCell {
         }
     }
 
-    /// Makes the session idle, if only its driver has it and nothing is in progress. The driver is then of no use.
-    pub(super) fn deactivate(&self) -> bool {
+    /// Makes the session idle, if no driver, stream or context shares it and nothing is in progress.
+    pub(super) fn deactivate(&self) {
         let mut state = lock(&self.state);
-        let CellState::Active(active) = &*state else { return false };
-        // All others have a reference of their own, which they get from here, under the lock.
-        if Arc::strong_count(active) > UNUSED_REFERENCES {
-            return false;
-        }
+        // References are handed out only here, under the lock, or cloned from such a reference.
+        let CellState::Active(active) = &mut *state else { return };
+        let Some(active) = Arc::get_mut(active) else { return };
         let taken = active.update(|core, machine, _| {
             if !core.is_idle() {
                 return None;
             }
             Some((machine.session.take_idle()?, machine.subscriber.take()))
         });
-        let Some((session, subscriber)) = taken else { return false };
+        let Some((session, subscriber)) = taken else { return };
         let idle = IdleCell { session, subscriber, clock: active.clock().clone() };
         let before = mem::replace(&mut *state, CellState::Idle(Box::new(idle)));
         drop(state);
         drop(before);
-        true
     }
 
     /// Whether changes arrived after the session was last polled.

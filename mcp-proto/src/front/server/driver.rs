@@ -63,8 +63,8 @@ pub struct ServerDriver<M: ServerTransport, H: HandlerMode = SendHandlers> {
     runner: Option<Box<TaskRunner<H>>>,
     /// The layers through which messages pass, if any of them reads messages.
     message_layers: Option<Box<MessageLayers<H>>>,
-    /// Ends the machine when the driver is dropped.
-    end: fn(&mut M, Instant),
+    /// Ends the machine when the driver is dropped; `None` if another driver may follow.
+    end: Option<fn(&mut M, Instant)>,
     /// The registration with a live router, boxed: an exchange over HTTP has none.
     _listening: Option<Box<ListenerGuard>>,
 }
@@ -80,7 +80,10 @@ impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
         let notifications = router.router().notification_queue();
         let handles_notifications = notifications.is_some();
         if handles_notifications {
-            shared.with(|core, _, _, _| core.common.notifications = notifications);
+            // Those of a retired driver may be waiting.
+            shared.update(|core, _, _| {
+                core.common.notifications = core.common.notifications.take().or(notifications)
+            });
         }
         Self {
             handles_notifications,
@@ -93,7 +96,7 @@ impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
             task_service,
             runner: None,
             message_layers: None,
-            end: |machine, now| ServerCommands::new(machine, now).abort(LostReason::DriverDropped),
+            end: Some(|machine, now| ServerCommands::new(machine, now).abort(LostReason::DriverDropped)),
             _listening: None,
         }
     }
@@ -101,7 +104,18 @@ impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
     /// Makes the drop of the driver end the machine by `end`. By default the driver is reported as dropped.
     #[cfg(feature = "http")]
     pub(in crate::front) fn set_end(&mut self, end: fn(&mut M, Instant)) {
-        self.end = end;
+        self.end = Some(end);
+    }
+
+    /// Lets the connection go on without this driver, if no request is active and no handler has work: another driver
+    /// can follow. Returns whether this one can be dropped.
+    #[cfg(feature = "http")]
+    pub(in crate::front) fn retire(&mut self) -> bool {
+        let is_idle = self.shared.read(|core, _| core.is_idle());
+        if is_idle {
+            self.end = None;
+        }
+        is_idle
     }
 
     /// The slot of the waker of the task that polls the driver.
@@ -449,9 +463,10 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
 
 impl<M: ServerTransport, H: HandlerMode> Drop for ServerDriver<M, H> {
     fn drop(&mut self) {
+        let Some(end) = self.end else { return };
         let now = self.shared.now();
         let unstarted = self.shared.update(|core, machine, wakers| {
-            (self.end)(machine, now);
+            end(machine, now);
             core.drain(machine, wakers);
             core.handle_driver_dropped(wakers)
         });
@@ -527,11 +542,13 @@ impl<F: Future<Output = Reply> + Unpin> SuspendableHandler<F> {
 
     /// Returns the reply to a handler that waits and has not woken itself, if only the client can help.
     pub(super) fn stalled(&mut self) -> Option<Reply> {
+        let rounds = self.context.as_ref().and_then(Context::input_rounds);
         if let Some(state) = self.state.take() {
             state.release_message();
+            rounds.iter().for_each(|rounds| rounds.release_message());
         }
         let context = self.context.as_ref()?;
-        let reply = match context.input_rounds()?.suspend_if_stalled(context.inbound_request())? {
+        let reply = match rounds?.suspend_if_stalled(context.inbound_request())? {
             Ok(needed) => Reply::InputRequired(needed),
             Err(error) => error.into_reply(context.revision()),
         };
