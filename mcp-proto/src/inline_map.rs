@@ -90,6 +90,11 @@ impl<K: Ord, V> InlineMap<K, V> {
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         self.make_room(&key);
         match &mut self.0 {
+            // Mostly there is none: then nothing is moved out.
+            Entries::Inline(only @ None) => {
+                *only = Some((key, value));
+                None
+            }
             Entries::Inline(only) => only.replace((key, value)).map(|(_, before)| before),
             Entries::Tree(tree) => tree.insert(key, value),
         }

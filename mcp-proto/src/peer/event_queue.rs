@@ -116,9 +116,9 @@ impl<E: MakeOwned> EventQueue<E> {
     }
 
     pub(crate) fn pop(&mut self) -> Option<E> {
-        let (event, bytes) = self.events.pop_front()?;
-        self.bytes = self.bytes.saturating_sub(bytes);
-        Some(event)
+        let (_, bytes) = self.events.iter().next()?;
+        self.bytes = self.bytes.saturating_sub(*bytes);
+        self.events.pop_front().map(|(event, _)| event)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

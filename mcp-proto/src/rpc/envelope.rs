@@ -74,7 +74,8 @@ fn scan(frame: &Bytes, max_depth: usize, known: KnownObject<'_>) -> Result<Frame
     cursor.space();
     match cursor.peek() {
         Some(b'{') => {
-            let parts = Parts::read(&mut cursor, frame, &text, known)?;
+            let mut parts = Parts::default();
+            parts.read(&mut cursor, frame, &text, known)?;
             cursor.finish()?;
             parts.message(&Source::Text(&text), max_depth).map(Frame::Single)
         }
@@ -110,7 +111,8 @@ fn scan_not_utf8(frame: &Bytes, max_depth: usize, offset: usize) -> Result<Frame
         if cursor.peek() != Some(b'{') {
             return Err(not_utf8());
         }
-        let mut parts = Parts::read(&mut cursor, frame, "", &|_| None)?;
+        let mut parts = Parts::default();
+        parts.read(&mut cursor, frame, "", &|_| None)?;
         cursor.finish()?;
         if parts.result.is_some_and(|result| is_opaque_member_lost(result.of(frame))) {
             return Err(not_utf8());
@@ -131,7 +133,8 @@ pub(super) fn element(frame: &Text, value: Value, max_depth: usize) -> Result<Me
             return Err(not_a_message(value.start, InvalidMessageKind::NotAnObject));
         }
         let mut cursor = Cursor::new(frame.as_bytes(), value.start, ScanMode::Strict { max_depth });
-        let parts = Parts::read(&mut cursor, frame.as_bytes(), frame, &|_| None)?;
+        let mut parts = Parts::default();
+        parts.read(&mut cursor, frame.as_bytes(), frame, &|_| None)?;
         parts.message(&Source::Text(frame), max_depth)
     };
     message().map_err(|stop| malformed(stop, value.of(frame.as_bytes())))
@@ -250,12 +253,13 @@ impl Parts {
     /// Reads the object at the cursor. `text` is the frame, or empty if that is not UTF-8: in text, parameters that are
     /// valid JSON are scanned once for all layers.
     fn read(
+        &mut self,
         cursor: &mut Cursor<'_>,
         frame: &[u8],
         text: &str,
         known_meta: KnownObject<'_>,
-    ) -> Result<Self, ScanError> {
-        let mut parts = Self { start: cursor.at(), ..Self::default() };
+    ) -> Result<(), ScanError> {
+        self.start = cursor.at();
         cursor.enter()?;
         let mut first = true;
         while cursor.next_member(first)? {
@@ -271,20 +275,20 @@ impl Parts {
             };
             let value = match noted {
                 Some((value, noted)) => {
-                    parts.noted = Some(noted);
+                    self.noted = Some(noted);
                     value
                 }
                 None => cursor.value()?,
             };
-            let slot = parts.slot(member);
+            let slot = self.slot(member);
             if slot.is_none() {
                 *slot = Some(value);
-            } else if parts.duplicate.is_none() {
-                parts.duplicate = Some((member.name(), start));
+            } else if self.duplicate.is_none() {
+                self.duplicate = Some((member.name(), start));
             }
         }
-        parts.has_unicode_escapes = cursor.has_unicode_escapes();
-        Ok(parts)
+        self.has_unicode_escapes = cursor.has_unicode_escapes();
+        Ok(())
     }
 
     fn slot(&mut self, member: Member) -> &mut Option<Value> {

@@ -230,7 +230,7 @@ impl Client {
 
     /// Takes a request from the table, and withdraws what it has asked of the application.
     fn take(&mut self, id: RequestId) -> Option<Removed> {
-        let request = self.requests.remove(id)?;
+        let request = self.requests.get(id)?;
         for page in request.open_pages() {
             self.open_pages.remove(&(page.clone(), id));
         }
@@ -239,7 +239,8 @@ impl Client {
             Stage::Following(followed) => self.tasks.unindex(id, followed),
             Stage::Queued(_) | Stage::Sent => {}
         }
-        Some(Removed { id, request })
+        // It is large: it leaves the table once all else is done.
+        self.requests.remove(id).map(|request| Removed { id, request })
     }
 
     /// Puts a request back into the table.

@@ -148,12 +148,13 @@ impl Client {
             if self.events.is_empty() {
                 self.report_dropped();
             }
-            let mut event = self.events.pop()?;
-            if self.watches.complete_event(&mut event) {
-                if let Event::Watch { watch, state: WatchState::On { missing } } = &event {
+            let mut next = self.events.pop();
+            let Some(event) = &mut next else { return next };
+            if self.watches.complete_event(event) {
+                if let Event::Watch { watch, state: WatchState::On { missing } } = event {
                     self.invalidate_unwatched(*watch, missing);
                 }
-                return Some(event);
+                return next;
             }
         }
     }
