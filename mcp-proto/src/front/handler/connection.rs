@@ -43,7 +43,6 @@ pub(crate) struct NewRequest {
     pub(crate) id: InboundId,
     pub(crate) method: Text,
     pub(crate) params: Option<Raw>,
-    pub(crate) context: RequestContext,
     pub(crate) caller: Caller,
     pub(in crate::front) state: Arc<RequestState>,
 }
@@ -118,11 +117,10 @@ impl ServerCore {
     }
 
     fn begin(&mut self, id: InboundId, method: Text, params: Option<Raw>, context: RequestContext) {
-        let state = Arc::new(RequestState::new(params.as_ref()));
+        let state = Arc::new(RequestState::new(context, params.as_ref()));
         self.active.insert(id, ActiveRequest { state: state.clone(), waiters: Waiters::default() });
         let caller = self.caller.clone();
-        let request = NewRequest { id, method, params, context, caller, state };
-        self.common.work.push_back(ServerWork::Start(request));
+        self.common.work.push_back(ServerWork::Start(NewRequest { id, method, params, caller, state }));
     }
 }
 
@@ -273,11 +271,10 @@ impl WaitPoint for RequestEnd<'_> {
     }
 }
 
-/// A request that a handler answers: its capabilities, caller and connection.
+/// A request that a handler answers: its state, caller and connection.
 pub(in crate::front) struct InboundRequest {
     pub(in crate::front) connection: Arc<Connection>,
     pub(in crate::front) id: InboundId,
-    pub(in crate::front) context: RequestContext,
     pub(in crate::front) caller: Caller,
     pub(in crate::front) entropy: Arc<dyn Entropy>,
     pub(in crate::front) state: Arc<RequestState>,
@@ -285,7 +282,7 @@ pub(in crate::front) struct InboundRequest {
 
 impl InboundRequest {
     pub(in crate::front) fn principal(&self) -> Option<&Principal> {
-        self.context.principal.as_ref()
+        self.state.context.principal.as_ref()
     }
 
     /// The owner whose quota the request uses.

@@ -65,6 +65,7 @@ struct RequestInfo {
 }
 
 impl Context {
+    #[inline]
     pub(in crate::front) fn new(
         request: InboundRequest,
         input_rounds: Option<InputRounds>,
@@ -87,22 +88,22 @@ impl<S> Context<S> {
 
     /// The era of the request.
     pub fn era(&self) -> Era {
-        self.info.request.context.era
+        self.info.request.state.context.era
     }
 
     /// The protocol revision of the request.
     pub fn revision(&self) -> Revision {
-        self.info.request.context.revision
+        self.info.request.state.context.revision
     }
 
     /// The client's name and version as it reports them. For display and logs only: they prove nothing.
     pub fn client(&self) -> Option<&Implementation> {
-        self.info.request.context.client_info.as_deref()
+        self.info.request.state.context.client_info.as_deref()
     }
 
     /// The capabilities that the client declared with this request or with its session.
     pub fn client_capabilities(&self) -> &ClientCapabilities {
-        &self.info.request.context.client_capabilities
+        &self.info.request.state.context.client_capabilities
     }
 
     /// The principal on whose behalf the request is made, if the transport knows one.
@@ -120,14 +121,14 @@ impl<S> Context<S> {
     /// Whether the client wants progress reports. If not, the handler need not compute them.
     pub fn wants_progress(&self) -> bool {
         let possible = self.task.is_none() || self.era() == Era::Legacy;
-        possible && self.info.request.context.progress_token.is_some()
+        possible && self.info.request.state.context.progress_token.is_some()
     }
 
     /// The least severe level of log messages that the client wants while the request runs.
     ///
     /// Less severe messages are not sent; `None` means that it wants none.
     pub fn log_level(&self) -> Option<LoggingLevel> {
-        self.info.request.context.log_level
+        self.info.request.state.context.log_level
     }
 
     /// Reports progress to the client, if it wants reports. Each report must be further than the last.
@@ -150,7 +151,7 @@ impl<S> Context<S> {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress>
     pub fn progress(&self, progress: impl Into<Progress>) {
-        let Some(token) = self.info.request.context.progress_token.clone() else { return };
+        let Some(token) = self.info.request.state.context.progress_token.clone() else { return };
         let params = progress.into().into_params(token);
         match &self.task {
             Some(task) => self.progress_of_task(task, params),
@@ -341,7 +342,7 @@ impl<S> Clone for Context<S> {
     }
 }
 
-debug_fields! { [S] Context<S>(self) { id = self.id(), request = self.info.request.context } }
+debug_fields! { [S] Context<S>(self) { id = self.id(), request = self.info.request.state.context } }
 
 impl<S> Context<S> {
     /// Logs like [`log`](Self::log) under the name of a logger, which tells the client the part of the server that the

@@ -7,7 +7,7 @@ use std::sync::{Mutex, OnceLock};
 use crate::front::params::HandlerContext;
 use crate::front::wakers::lock;
 use crate::peer::Principal;
-use crate::peer::server::Cancellation;
+use crate::peer::server::{Cancellation, RequestContext};
 use crate::prelude::*;
 use crate::quota::QuotaOwner;
 use crate::rpc::{Raw, Text};
@@ -30,16 +30,15 @@ pub(in crate::front) struct CallerAccess;
 #[derive(Clone, Default)]
 pub(super) struct DeclaredScopes;
 
-/// The state of a request that its connection and its context share.
-#[derive(Default)]
+/// The state of a request that its connection and its context share. It may be dropped under the connection's lock.
 pub(in crate::front) struct RequestState {
+    pub(in crate::front) context: RequestContext,
     meta: OnceLock<Box<Meta>>,
     /// That of parameters which a layer changed: it counts even if the first one was read before.
     changed_meta: OnceLock<Box<Meta>>,
     changing: Mutex<ChangingState>,
 }
 
-#[derive(Default)]
 struct ChangingState {
     /// Where the `_meta` is, until it is decoded.
     source: Option<MetaSource>,
@@ -64,9 +63,10 @@ impl MetaSource {
 }
 
 impl RequestState {
-    pub(in crate::front) fn new(params: Option<&Raw>) -> Self {
-        let changing = ChangingState { source: params.cloned().map(MetaSource::Params), end: None };
-        Self { changing: Mutex::new(changing), ..Self::default() }
+    pub(in crate::front) fn new(context: RequestContext, params: Option<&Raw>) -> Self {
+        let source = params.cloned().map(MetaSource::Params);
+        let changing = Mutex::new(ChangingState { source, end: None });
+        Self { context, meta: OnceLock::new(), changed_meta: OnceLock::new(), changing }
     }
 
     /// The `_meta` of the request, decoded on the first call. It is empty if the request has none.

@@ -28,6 +28,10 @@ impl InputRounds {
         None
     }
 
+    pub(in crate::front) fn release_message(&self) {
+        match *self {}
+    }
+
     pub(in crate::front) fn attempt(&self, _: &InboundRequest) -> Option<u32> {
         match *self {}
     }

@@ -452,18 +452,18 @@ async fn request_by_task(
 ) -> Result<Raw, Error> {
     let method = input.method().unwrap_or_default();
     if let Some(needed) =
-        required_capabilities(&input).find(|needed| !request.context.client_capabilities.has(*needed))
+        required_capabilities(&input).find(|needed| !request.state.context.client_capabilities.has(*needed))
     {
         let (method, needed) = (method.into(), RequiredCapability::Client(needed));
         return Err(RequestError::Capability { method, needed }.into());
     }
     check_content(&input)?;
-    if request.context.era == Era::Modern {
+    if request.state.context.era == Era::Modern {
         request.connection.act(|mut server| server.check_texts(&input))?;
     }
     // The task has ended, and its handler is about to be dropped.
     let Some(open) = task.open_input(key, input.clone()) else { return Err(Error::Cancelled) };
-    match request.context.era {
+    match request.state.context.era {
         Era::Modern => open.answer().await.ok_or(Error::Cancelled),
         Era::Legacy => send_as_request(task, request, input).await,
     }
@@ -487,7 +487,7 @@ async fn send_as_request(
         InputRequest::CreateMessage(params) => send::<CreateMessage>(link, params, related).await,
         InputRequest::ListRoots(params) => send::<ListRoots>(link, params, related).await,
         InputRequest::Unknown(_) => {
-            Err(RequestError::Revision { method: "".into(), revision: request.context.revision }.into())
+            Err(RequestError::Revision { method: "".into(), revision: request.state.context.revision }.into())
         }
     }
 }

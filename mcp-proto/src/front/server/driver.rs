@@ -307,20 +307,15 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
 
     /// Starts to answer a request. Returns whether the client leaves too many answers unread.
     fn begin(&mut self, request: NewRequest, left_at: &mut Option<Instant>) -> bool {
-        let NewRequest { id, method, params, context, caller, state } = request;
-        let router = self.router.router();
-        let input_rounds = InputRounds::of(&method, params.as_ref(), context.era, router.sealing());
+        let NewRequest { id, method, params, caller, state } = request;
+        let (router, era) = (self.router.router(), state.context.era);
+        let input_rounds = InputRounds::of(&method, params.as_ref(), era, router.sealing());
         let wire_id = || self.shared.read(|_, machine| machine.peer().wire_id(id).cloned());
         let serves = |item: Option<&str>| router.serves(&method, item);
-        let span = RequestSpan::of_request(&method, params.as_ref(), Some(context.revision), wire_id, serves);
-        let request = InboundRequest {
-            connection: self.connection.clone(),
-            id,
-            context,
-            caller,
-            entropy: self.entropy.clone(),
-            state,
-        };
+        let revision = Some(state.context.revision);
+        let span = RequestSpan::of_request(&method, params.as_ref(), revision, wire_id, serves);
+        let (connection, entropy) = (self.connection.clone(), self.entropy.clone());
+        let request = InboundRequest { connection, id, caller, entropy, state };
         let context = Context::new(request, input_rounds, router.state().clone());
         let limit = router.timeout_of(&method, params.as_ref());
         let service = self.task_service.as_ref();

@@ -16,6 +16,7 @@
 
 mod sealing;
 
+use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::future::{Future, pending, poll_fn};
@@ -36,7 +37,7 @@ use crate::front::wakers::{WaitPoint, Waiters, WaitingTask, Wakers, lock, update
 use crate::peer::server::{NONCE_BYTES, check_content, missing_capabilities, required_capabilities};
 use crate::peer::{Outcome, Principal, RequestError};
 use crate::prelude::*;
-use crate::rpc::{ErrorObject, Raw, Text, code};
+use crate::rpc::{ErrorObject, Raw, Text, code, each_member, write};
 use crate::schema::{
     ClientCapabilities, Direction, Era, FormError, InputRequest, InputRequiredResult, Map, Method, MethodInfo,
 };
@@ -44,8 +45,8 @@ use crate::single_use::{Claim, ClaimError, ClaimFuture, ClaimOutcome, UseId};
 
 /// The input rounds of a 2026-07-28 request, as the current attempt of the client sees them.
 pub(in crate::front) struct InputRounds {
-    method: Text,
-    params: Option<Text>,
+    /// The method and the parameters.
+    message: Mutex<(Text, Option<Text>)>,
     sealing: Arc<Sealing>,
     inner: Mutex<RoundsState>,
 }
@@ -118,6 +119,24 @@ fn invalid(what: impl Into<String>) -> ErrorObject {
     ErrorObject::new(code::INVALID_PARAMS, what)
 }
 
+/// Copies parameters without their `_meta`; `None` if that is not much shorter.
+fn without_meta(params: &str) -> Option<Text> {
+    let mut rest = Vec::new();
+    let each = |name: Cow<'_, str>, value: &str| {
+        if name != "_meta" {
+            rest.push(if rest.is_empty() { b'{' } else { b',' });
+            _ = write::json(&mut rest, &name);
+            rest.push(b':');
+            rest.extend_from_slice(value.as_bytes());
+        }
+        true
+    };
+    each_member(params, each).ok()?;
+    rest.extend_from_slice(if rest.is_empty() { b"{}" } else { b"}" });
+    rest.shrink_to_fit();
+    Text::try_from(rest).ok().filter(|rest| rest.len() <= params.len() / 2)
+}
+
 impl InputRounds {
     /// The input rounds of a request, at revisions that have them.
     pub(in crate::front) fn of(
@@ -127,11 +146,25 @@ impl InputRounds {
         sealing: &Arc<Sealing>,
     ) -> Option<Self> {
         (era == Era::Modern).then(|| Self {
-            method: method.clone(),
-            params: params.cloned().map(Raw::into_text),
+            message: Mutex::new((method.clone(), params.cloned().map(Raw::into_text))),
             sealing: sealing.clone(),
             inner: Mutex::default(),
         })
+    }
+
+    /// Lets go of the message that the request arrived in, which a handler that waits must not keep in memory for its
+    /// `_meta`.
+    pub(in crate::front) fn release_message(&self) {
+        let (method, params) = &mut *lock(&self.message);
+        *method = Text::from(&**method);
+        if let Some(rest) = params.as_deref().and_then(without_meta) {
+            *params = Some(rest);
+        }
+    }
+
+    /// The method and the parameters. These have no `_meta` if the handler has waited.
+    fn message(&self) -> (Text, Option<Text>) {
+        lock(&self.message).clone()
     }
 
     /// Returns the number of this attempt, from 1, as the state that the client returned counts. `None` if it returned an
@@ -153,8 +186,8 @@ impl InputRounds {
         input: InputRequest,
         take: impl FnOnce(M::Result) -> Result<M::Result, FormError>,
     ) -> Result<M::Result, Error> {
-        let (name, revision) = (&*self.method, request.context.revision);
-        let asked_in = MethodInfo::find(name, Direction::ClientToServer, revision);
+        let revision = request.state.context.revision;
+        let asked_in = MethodInfo::find(&self.message().0, Direction::ClientToServer, revision);
         //= S4.1 "input_required only for tools/call, prompts/get, resources/read"
         if !asked_in.is_some_and(|info| info.input_required) {
             return Err(RequestError::Revision { method: M::NAME.into(), revision }.into());
@@ -327,7 +360,7 @@ impl InputRounds {
 
     /// Reads the answers and the state that the request brought.
     fn read_attempt(&self, now: UnixTime, request: &InboundRequest) -> Result<AttemptStart, ErrorObject> {
-        let brought = self.params.as_deref().map(serde_json::from_str::<AttemptParams>).transpose();
+        let brought = self.message().1.as_deref().map(serde_json::from_str::<AttemptParams>).transpose();
         let brought = brought.map_err(|error| invalid(format!("the answers cannot be read: {error}")))?;
         let Some(AttemptParams { answers, state }) = brought else { return Ok(AttemptStart::default()) };
         let mut begun = AttemptStart::default();
@@ -347,8 +380,9 @@ impl InputRounds {
     }
 
     fn state_binding(&self, principal: Option<&Principal>) -> Result<Vec<u8>, ErrorObject> {
-        state_binding(&self.sealing.server, principal, &self.method, self.params.as_deref())
-            .map_err(|error| invalid(format!("the parameters of {} cannot be read: {error}", &*self.method)))
+        let (method, params) = self.message();
+        state_binding(&self.sealing.server, principal, &method, params.as_deref())
+            .map_err(|error| invalid(format!("the parameters of {method} cannot be read: {error}")))
     }
 
     /// Handles the store's report whether the state was used before.
@@ -383,7 +417,7 @@ impl InputRounds {
     ) -> Result<InputRequiredResult, HandlerError> {
         let mut missing: Option<ClientCapabilities> = None;
         for needed in round.wanted.iter().flat_map(|(_, input, _)| required_capabilities(input)) {
-            if !request.context.client_capabilities.has(needed) {
+            if !request.state.context.client_capabilities.has(needed) {
                 missing = Some(missing.unwrap_or_default().with(needed));
             }
         }
@@ -583,21 +617,21 @@ mod tests {
     fn handler_that_is_done_is_not_suspended() {
         let machine = StreamServer::new(ServerConfig::new(Implementation::new("a", "1")));
         let clock = Arc::new(SimulatedClock::default());
+        let context = RequestContext {
+            era: Era::Modern,
+            revision: Revision::LATEST,
+            client_info: None,
+            client_capabilities: Arc::default(),
+            principal: None,
+            progress_token: None,
+            log_level: None,
+        };
         let request = InboundRequest {
             connection: Arc::new(Shared::new(ServerCore::default(), machine, clock)),
             id: InboundId::NO_REQUEST,
-            context: RequestContext {
-                era: Era::Modern,
-                revision: Revision::LATEST,
-                client_info: None,
-                client_capabilities: Arc::default(),
-                principal: None,
-                progress_token: None,
-                log_level: None,
-            },
             caller: Caller::default(),
             entropy: Arc::new(CountingEntropy::default()),
-            state: Arc::new(RequestState::new(None)),
+            state: Arc::new(RequestState::new(context, None)),
         };
         let sealing = Arc::new(Sealing::new("a".into()));
         let rounds = InputRounds::of(&Text::from("tools/call"), None, Era::Modern, &sealing).unwrap();
