@@ -11,6 +11,7 @@
 //! | run several instances of a server behind a balancer | [`instances`] |
 //! | write an extension of the protocol, or use one of others | [`extensions`] |
 //! | write an adapter for another runtime | the page `guide` in [`mcp_proto::adapter`] |
+//! | write a client in a web page, or a server in a worker (WebAssembly) | the page `web` in [`mcp_proto::adapter`] |
 //! | log, limit, deny or change requests in one place | [`layers`] |
 //! | test your own server or client | [`testing`] |
 //! | see what goes over the wire of any client and server, and what is wrong with it | [`traces`] |
@@ -38,6 +39,7 @@
 //! | HTTP on Tokio | `mcp-hyper` | `tokio` in place of `smol` | |
 //! | WebSocket | `mcp-hyper` | `websocket` | |
 //! | I/O, an event loop or a runtime of your own | `mcp-proto` | the default features | 16 |
+//! | WebAssembly in JavaScript | `mcp-proto` | `js`, `http`, and `client` or `server`, without the default features | |
 //! | no `std` | `mcp-proto` | `client` or `server`, without the default features | |
 //! | a command-line client | `cargo install mcp-hyper --features cli` | | |
 //!

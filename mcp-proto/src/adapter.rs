@@ -5,6 +5,8 @@
 
 #[cfg(doc)]
 pub mod guide;
+#[cfg(doc)]
+pub mod web;
 
 use alloc::sync::Arc;
 use alloc::task::Wake;

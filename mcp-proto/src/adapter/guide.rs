@@ -163,12 +163,19 @@
 //! `poll_link` and `poll_transmit`. For each `Open` the driver owes it the head of the
 //! answer, unless there is none, its body in pieces, and exactly one end. It says whether a request that failed may have
 //! reached the server: only one that cannot is sent again. It adds no redirects, cookies, retries or decompression of its
-//! own. A server over HTTP has a `front::http::HttpExchange` for each request, and one driver for
-//! all sessions, which is polled for as long as the server serves.
+//! own.
+//!
+//! A server over HTTP has a `front::http::HttpExchange` for each request: its `next_head` and `next_body` wait for the
+//! answer, with the sleep of any runtime. Handlers of 2026-07-28 run while these are polled, so that an adapter which
+//! only polls when the client wants more also runs them only then. Where the transport reports that the client has gone, the
+//! adapter drops the exchange, also while it waits for the next part. `HttpServerDriver::run` drives all sessions; it is
+//! polled for as long as the server serves.
+//!
+//! [`web`](super::web) has both in JavaScript: a client in a web page, and a server in a worker.
 //!
 //! # Adapters to start from
 //!
-//! Each is at most 100 lines long without comments and blank lines, and run by `.ci/run` against a peer in another
+//! Each is at most 120 lines long without comments and blank lines, and run by `.ci/run` against a peer in another
 //! process. Those without a folder are in the repository's `tests/adapters/src/bin`.
 //!
 //! | Program | Lines | What it shows |
@@ -182,6 +189,8 @@
 //! | `axum.rs` | 43 | a server inside an axum application |
 //! | `hyper_service.rs` | 68 | a server inside a bare hyper service |
 //! | `http_client.rs` | 98 | the machine of an HTTP client over hyper-util's pool |
+//! | `tests/adapters/web/src/client.rs` | 117 | WebAssembly in a web page: each exchange is a `fetch` |
+//! | `tests/adapters/web/src/server.rs` | 85 | WebAssembly on a worker platform: a `Request` in, a `Response` out |
 //! | `tokio.rs` | 27 | the features `tokio` of `mcp-smol` and `mcp-hyper` |
 //!
 //! `tests/editor` is an application, as graphical editors are: the run queue and the timers are its own, and its event loop

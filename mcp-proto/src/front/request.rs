@@ -174,7 +174,8 @@ impl<M: Method> Request<M> {
 
     /// Requests progress and calls `follow` with each report, in order, before the answer.
     ///
-    /// The task that awaits the request calls it. To await progress instead, see [`start`](Self::start).
+    /// The task that awaits the request calls it. For a stream of progress, also for callbacks that are not `Send`, such
+    /// as those of JavaScript, see [`start`](Self::start).
     pub fn on_progress(mut self, follow: impl FnMut(ProgressParams) + Send + 'static) -> Self {
         self.on_progress = Some(Box::new(follow));
         self.with(|options| options.progress = ProgressOption::Always)

@@ -200,6 +200,18 @@ fn guide_on_clients_shows_the_clients_on_tokio() {
 }
 
 #[test]
+fn guide_on_webassembly_shows_the_adapters() {
+    let page = include_str!("../../../mcp-proto/src/adapter/web.rs");
+    let program = concat!(
+        include_str!("../web/src/lib.rs"),
+        include_str!("../web/src/client.rs"),
+        include_str!("../web/examples/client.rs"),
+        include_str!("../web/src/server.rs")
+    );
+    shows_code_of(page, program, 6);
+}
+
+#[test]
 fn axum_application_serves_websockets_at_the_same_route() {
     let server = HttpServer::start(env!("CARGO_BIN_EXE_axum"), &[]);
     calls_a_tool(&server.url.replace("http:", "ws:"));
