@@ -79,7 +79,7 @@ impl Parts {
 impl Drop for Parts {
     fn drop(&mut self) {
         // Refused only after the end.
-        let _ = JsFuture::from(self.0.cancel());
+        drop(JsFuture::from(self.0.cancel()));
     }
 }
 
