@@ -25,13 +25,10 @@
 //!
 //! backend instances
 //!     balance roundrobin
-//!     # A session's id is prefixed with the name of its instance.
-//!     http-request set-var(txn.session) req.hdr(mcp-session-id)
-//!     http-request replace-header Mcp-Session-Id ^(one|two|three)\.(.+)$ \2
-//!     use-server one if { var(txn.session) -m beg one. }
-//!     use-server two if { var(txn.session) -m beg two. }
-//!     use-server three if { var(txn.session) -m beg three. }
-//!     http-response set-header Mcp-Session-Id %s.%[res.hdr(mcp-session-id)] if { res.hdr(mcp-session-id) -m found }
+//!     # The instance of the session.
+//!     use-server one if { req.hdr(mcp-session-id) -m beg one. }
+//!     use-server two if { req.hdr(mcp-session-id) -m beg two. }
+//!     use-server three if { req.hdr(mcp-session-id) -m beg three. }
 //!     server one 10.0.0.1:8000
 //!     server two 10.0.0.2:8000
 //!     server three 10.0.0.3:8000
@@ -40,6 +37,8 @@
 //! | Instances share | By |
 //! |---|---|
 //! | the keys of request states | [`Router::seal`](crate::Router::seal): a file of 32 random bytes that each instance reads |
+//! | request states and proofs that count once | `redis::Redis` as the store of [`Router::single_use`](crate::Router::single_use) and `Guard::single_use` |
+//! | changes of lists and resources | `redis::Redis` as the relay of [`ServerOptions::relay_changes`](crate::ServerOptions::relay_changes) |
 //! | tasks | `redis::Redis` as the [store](mcp_proto::front::tasks::TaskConfig::store), with the feature `redis` |
 //!
 //! ```no_run
@@ -90,9 +89,13 @@
 //! | | |
 //! |---|---|
 //! | calls that need no store | go on |
+//! | request states and proofs that count once | are refused: 503 with `Retry-After` over HTTP |
 //! | `tasks/get`, `tasks/list`, new tasks | fail with “Redis is unavailable” within two seconds, or what `redis::RedisOptions::timeout` says |
 //! | tasks that run | go on; their results are stored when Redis is back |
 //! | a command whose reply was lost | is sent again, and does no more the second time |
+//!
+//! After Redis was restarted, or another took over, states and proofs are refused that were issued before, or less than a
+//! second after it: the clocks of Redis and of the instances must agree to one second.
 //!
 //! `redis::Redis::ready` tells whether Redis answers: a check for the balancer. Take an instance out of the balancer only if
 //! the others are not in the same state.

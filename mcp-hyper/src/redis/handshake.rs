@@ -67,7 +67,7 @@ pub(super) async fn greet(
     })
 }
 
-async fn log_in(
+pub(super) async fn log_in(
     stream: &mut dyn Stream,
     decoder: &mut Decoder,
     settings: &Settings,
@@ -85,7 +85,7 @@ async fn log_in(
 }
 
 /// Sends commands, and reads their replies.
-async fn exchange<const N: usize>(
+pub(super) async fn exchange<const N: usize>(
     stream: &mut dyn Stream,
     decoder: &mut Decoder,
     commands: [Bytes; N],
@@ -102,7 +102,7 @@ async fn exchange<const N: usize>(
 }
 
 /// Reads the next reply. No byte is lost if the future is dropped.
-async fn read_reply(stream: &mut dyn Stream, decoder: &mut Decoder) -> Result<Reply, RedisError> {
+pub(super) async fn read_reply(stream: &mut dyn Stream, decoder: &mut Decoder) -> Result<Reply, RedisError> {
     let mut buffer = [0; 4096];
     loop {
         if let Some(reply) = decoder.decode().map_err(malformed)? {

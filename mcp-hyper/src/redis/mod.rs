@@ -1,6 +1,8 @@
 //! Redis as the store that the instances of a server share.
 //!
-//! A [`Redis`] is a [store of tasks](mcp_proto::front::tasks::TaskStore). It needs Redis 7, or another engine with its
+//! A [`Redis`] is a [store of tasks](mcp_proto::front::tasks::TaskStore), and of [request states and proofs that count
+//! once](mcp_proto::front::SingleUse), and it [relays change notifications](mcp_proto::front::http::ChangeRelay) between
+//! instances. It needs Redis 7, or another engine with its
 //! protocol and its scripts, such as Valkey.
 //!
 //! ```no_run
@@ -18,7 +20,7 @@
 //!
 //! let mut tasks = TaskConfig::default();
 //! tasks.store = Arc::new(redis.clone());
-//! let router = Router::new("parcels", "1.0.0").tasks(tasks);
+//! let router = Router::new("parcels", "1.0.0").tasks(tasks).single_use(Arc::new(redis));
 //! # drop(router);
 //! # Ok(())
 //! # }
@@ -39,16 +41,18 @@
 //! last changes in a crash.
 //!
 //! A Redis that was restarted, or that took over from another, may lack the last changes. [`Redis::lost_before`] is the
-//! time of that.
+//! time of that: request states and proofs of before are refused.
 //!
 //! Redis Cluster and Sentinel are not supported: the URL names the one primary, by a name or an address that moves to the
 //! next one.
 
+mod changes;
 mod connection;
 mod driver;
 mod handshake;
 mod options;
 mod resp;
+mod single_use;
 mod tasks;
 
 use std::sync::Arc;

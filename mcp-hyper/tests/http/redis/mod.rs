@@ -1,6 +1,8 @@
 //! Redis as a shared store, against a peer whose replies the tests choose.
 
+mod changes;
 mod peer;
+mod single_use;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;

@@ -1,0 +1,60 @@
+//! Change notifications between instances, in Redis.
+
+use futures_lite::StreamExt as _;
+use mcp_hyper::mcp_proto::front::http::{Change, ChangeRelay as _};
+use mcp_hyper::mcp_proto::peer::server::ListKind;
+
+use super::peer::{Connection, Peer, PeerAction, bulk};
+use crate::common::client::run;
+
+/// The confirmation of a subscription, and then a message with this text.
+fn subscribed(message: &str) -> Vec<u8> {
+    let channel = bulk("mcp:changes");
+    let confirmation = [&b"*3\r\n"[..], &bulk("subscribe"), &channel, b":1\r\n"].concat();
+    [&confirmation[..], b"*3\r\n", &bulk("message"), &channel, &bulk(message)].concat()
+}
+
+fn changes() -> Vec<Change> {
+    vec![Change::List(ListKind::Tools), Change::Resource("file:///a b".into()), Change::Any]
+}
+
+/// The message with [`changes`].
+const MESSAGE: &str = "tools\0resource file:///a b\0any";
+
+#[test]
+fn changes_are_published_in_one_message() {
+    run(async {
+        let peer =
+            Peer::start(|_, command| (command[0] == "PUBLISH").then(|| PeerAction::send(":2\r\n"))).await;
+        let connection = Connection::open(&peer.url);
+        connection.redis.publish(changes()).await.unwrap();
+        let (_, published) = peer.received().pop().unwrap();
+        assert_eq!(published, ["PUBLISH", "mcp:changes", MESSAGE]);
+    });
+}
+
+#[test]
+fn subscription_that_was_lost_reports_any_change() {
+    run(async {
+        let peer = Peer::start(|_, command| {
+            (command[0] == "SUBSCRIBE").then(|| PeerAction::close(subscribed(MESSAGE)))
+        })
+        .await;
+        let connection = Connection::open(&peer.url);
+        let received: Vec<_> = connection.redis.subscribe().take(7).collect().await;
+        let again = [Change::Any].into_iter().chain(changes());
+        assert_eq!(received, changes().into_iter().chain(again).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn unknown_message_may_be_any_change() {
+    run(async {
+        let peer = Peer::start(|_, command| {
+            (command[0] == "SUBSCRIBE").then(|| PeerAction::send(subscribed("of a later version")))
+        })
+        .await;
+        let connection = Connection::open(&peer.url);
+        assert_eq!(connection.redis.subscribe().next().await, Some(Change::Any));
+    });
+}
