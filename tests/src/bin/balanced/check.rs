@@ -11,14 +11,19 @@ use serde_json::json;
 use smol::Timer;
 
 use crate::instance_log::{InstanceLog, connect, ensure, expected, shown};
-use crate::{Outcome, legacy};
+use crate::{Outcome, legacy, outage};
 
 /// Time limit of one check; none takes nearly as long.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Checks one part with this number of calls, and prints its observations.
-pub(crate) async fn check(socket: &Path, part: &str, calls: &str) -> Outcome {
-    let calls = calls.parse()?;
+/// Checks one part with this number of calls to this number of instances, and prints its observations.
+pub(crate) async fn check(
+    socket: &Path,
+    part: &str,
+    (calls, instances): (&str, &str),
+    store: &str,
+) -> Outcome {
+    let (calls, instances) = (calls.parse()?, instances.parse()?);
     if calls == 0 {
         return Err("the number of calls is zero".into());
     }
@@ -37,7 +42,8 @@ pub(crate) async fn check(socket: &Path, part: &str, calls: &str) -> Outcome {
         match part {
             "trips" => check_input_rounds(&client, &trace, calls).await,
             "tasks" => check_tasks(&client, &trace, calls).await,
-            "cancellation" => check_cancellation(&client, calls).await,
+            "outage" => outage::check_outage(&client, calls, instances, store).await,
+            "cancellation" => check_cancellation(&client, calls, instances).await,
             _ => Err(format!("unknown part {part:?}").into()),
         }
     };
@@ -59,7 +65,7 @@ async fn check_input_rounds(client: &Client, trace: &InstanceLog, calls: u32) ->
         }
     }
     ensure(spread == calls, || format!("only {spread} of {calls} calls were spread: {}", shown(&all)))?;
-    println!("{calls} calls that ask twice, each answered by both instances: {}", shown(&all));
+    println!("{calls} calls that ask twice, each answered by several instances: {}", shown(&all));
     Ok(())
 }
 
@@ -94,7 +100,7 @@ async fn check_tasks(client: &Client, trace: &InstanceLog, calls: u32) -> Outcom
 }
 
 /// Either instance can cancel a task, and its handler ends.
-async fn check_cancellation(client: &Client, calls: u32) -> Outcome {
+async fn check_cancellation(client: &Client, calls: u32, instances: usize) -> Outcome {
     let mut tasks: Vec<TaskHandle> = Vec::new();
     for _ in 0..calls {
         let ToolCallOutcome::Task(task) = client.call_tool("wait", json!({})).start_task().await? else {
@@ -102,7 +108,7 @@ async fn check_cancellation(client: &Client, calls: u32) -> Outcome {
         };
         tasks.push(task);
     }
-    let before = until_waiting(client, calls).await?;
+    let before = until_waiting(client, calls, instances).await?;
     ensure(before.values().all(|count| *count > 0), || format!("they wait at {}", shown(&before)))?;
     for task in &tasks {
         task.cancel().await?;
@@ -111,16 +117,20 @@ async fn check_cancellation(client: &Client, calls: u32) -> Outcome {
             ensure(status == TaskStatus::Cancelled, || format!("a cancelled task is {status:?}"))?;
         }
     }
-    until_waiting(client, 0).await?;
+    until_waiting(client, 0, instances).await?;
     println!("{calls} tasks cancelled, none is left; before: {}", shown(&before));
     Ok(())
 }
 
-/// Waits until this number of handlers wait at both instances together.
-async fn until_waiting(client: &Client, wanted: u32) -> Outcome<BTreeMap<String, usize>> {
+/// Waits until this number of handlers wait at all instances together.
+pub(crate) async fn until_waiting(
+    client: &Client,
+    wanted: u32,
+    instances: usize,
+) -> Outcome<BTreeMap<String, usize>> {
     loop {
         let mut each = BTreeMap::new();
-        while each.len() < 2 {
+        while each.len() < instances {
             let said = client.call_tool("waiting", json!({})).await?.text_content();
             let (instance, count) = said.split_once(' ').ok_or("no count")?;
             each.insert(instance.to_owned(), count.parse()?);

@@ -2,15 +2,19 @@
 //!
 //! ```text
 //! balanced serve NAME KEY STORE
-//! balanced check SOCKET PART CALLS
+//! balanced check SOCKET PART CALLS INSTANCES STORE
+//! balanced compare STORE
 //! ```
 //!
-//! `tests/balanced` runs it: two instances that share `KEY`, a file of 32 bytes, and `STORE`, a folder for tasks; nginx
-//! before them, at a Unix socket; and the client, which makes `CALLS` calls for one part of the checks.
+//! `tests/balanced` runs it: instances that share `KEY`, a file of 32 bytes, and `STORE`, a folder for tasks or the URL of
+//! a Redis; nginx before them, at a Unix socket; and the client, which makes `CALLS` calls for one part of the checks.
+//! `compare` calls an empty Redis and a store in memory alike, and compares what they do.
 
 mod check;
+mod compare;
 mod instance_log;
 mod legacy;
+mod outage;
 mod serve;
 mod store;
 
@@ -25,10 +29,15 @@ fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     let outcome = match arguments.as_slice() {
-        ["serve", name, key, store] => smol::block_on(serve::serve(name, Path::new(key), Path::new(store))),
-        ["check", socket, part, calls] => smol::block_on(check::check(Path::new(socket), part, calls)),
+        ["serve", name, key, store] => smol::block_on(serve::serve(name, Path::new(key), store)),
+        ["check", socket, part, calls, instances, store] => {
+            smol::block_on(check::check(Path::new(socket), part, (calls, instances), store))
+        }
+        ["compare", store] => smol::block_on(compare::compare(store)),
         _ => {
-            eprintln!("balanced serve NAME KEY STORE | balanced check SOCKET PART CALLS");
+            eprintln!(
+                "balanced serve NAME KEY STORE | balanced check SOCKET PART CALLS INSTANCES STORE | balanced compare STORE"
+            );
             return ExitCode::from(2);
         }
     };

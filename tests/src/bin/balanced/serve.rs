@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mcp_hyper::ServerOptions;
+use mcp_hyper::redis::{Redis, RedisOptions};
 use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
-use mcp_proto::front::{Context, HandlerError, NoArguments, Router};
+use mcp_proto::front::{Context, HandlerError, NoArguments, Router, SingleUse, UsedIds};
 use mcp_proto::peer::server::{SealKey, Sealer};
 use mcp_proto::schema::{ElicitParams, ElicitSchema, ElicitValue, PrimitiveSchema, StringSchema, Tool};
 use mcp_proto::transport::http::server::SessionPrefix;
@@ -19,16 +20,23 @@ use smol::net::TcpListener;
 use crate::Outcome;
 use crate::store::FolderStore;
 
-/// Serves on a port that the system chooses, and prints its address.
-pub(crate) async fn serve(name: &str, key: &Path, store: &Path) -> Outcome {
+/// Serves on a port that the system chooses, and prints its address. The store is a folder, or a Redis by its URL.
+pub(crate) async fn serve(name: &str, key: &Path, store: &str) -> Outcome {
     let key: [u8; 32] = std::fs::read(key)?.try_into().map_err(|_| "the key does not have 32 bytes")?;
     let mut tasks = TaskConfig::default();
-    tasks.store = Arc::new(FolderStore::new(store));
+    let mut single_use: Arc<dyn SingleUse> = Arc::new(UsedIds::default());
+    tasks.store = if store.starts_with("redis:") {
+        let redis = connect_redis(store).await?;
+        single_use = Arc::new(redis.clone());
+        Arc::new(redis)
+    } else {
+        Arc::new(FolderStore::new(Path::new(store)))
+    };
     tasks.poll_interval = Duration::from_millis(100);
     let sealer = Sealer::new(SealKey::new(key), []);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("{}", listener.local_addr()?);
-    let router = router(name, sealer, tasks);
+    let router = router(name, sealer, tasks).single_use(single_use);
     let prefix = SessionPrefix::new(name)?;
     let options = ServerOptions::new(router)
         .configure(|config| config.session_prefix = Some(prefix))
@@ -36,6 +44,14 @@ pub(crate) async fn serve(name: &str, key: &Path, store: &Path) -> Outcome {
     let (_server, driver) = options.listen(listener);
     driver.await?;
     Ok(())
+}
+
+async fn connect_redis(url: &str) -> Outcome<Redis> {
+    let options = RedisOptions::new(url)?.on_event(|event| eprintln!("{event:?}"));
+    let (redis, driver) = options.connect()?;
+    smol::spawn(driver).detach();
+    redis.ready().await?;
+    Ok(redis)
 }
 
 #[derive(Deserialize)]
