@@ -94,7 +94,8 @@ impl MergedMeta<'_> {
         // Without the protocol's own entries there is no place for a log level.
         let MetaEntries { protocol, progress, log_level: _, options, subscription } = self.entries;
         let has_protocol_entries = protocol.is_some() || progress.is_some() || subscription.is_some();
-        !has_protocol_entries && options.is_none_or(Meta::is_empty) && self.own.is_empty()
+        let mut others = options.into_iter().chain([self.own]).flat_map(Meta::iter);
+        !has_protocol_entries && others.all(|(key, _)| is_reserved(key))
     }
 
     /// Appends the entries as one JSON object.

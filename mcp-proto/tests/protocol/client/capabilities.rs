@@ -211,6 +211,10 @@ fn application_cannot_replace_the_metadata_of_the_protocol() {
     by_params.meta = own.clone();
     let by_options = RequestOptions::default().meta(own);
     for (params, options) in [(by_params, RequestOptions::default()), (Default::default(), by_options)] {
+        let mut s = ClientHarness::legacy(config());
+        s.client.at(s.now).request::<ListTools>(&params, options.clone()).unwrap();
+        let line = s.line();
+        assert_eq!(line["params"].get("_meta"), None, "{line}");
         let mut s = ClientHarness::modern(config());
         s.client.at(s.now).request::<ListTools>(&params, options).unwrap();
         let line = s.line();
