@@ -1,6 +1,6 @@
 //! The feature `seal` is missing.
 //! Features: client, server, std
-//~ gated behind the `seal` feature
+//~ any(feature = "seal", feature = "auth")
 
 use mcp_proto::Router;
 use mcp_proto::front::UsedIds;
