@@ -108,7 +108,7 @@
 //!
 //! # The end of an instance
 //!
-//! On SIGTERM, call [`HttpServer::close`](mcp_proto::front::http::HttpServer::close) and await the driver: requests in
+//! On SIGTERM, call [`HttpServer::close`](mcp_proto::front::http::HttpHandle::close) and await the driver: requests in
 //! progress finish, new connections are refused, and the balancer uses the other instances. Tasks that run there end with
 //! the instance; the store has those that are done. A legacy client whose instance is gone gets 404, and opens a new session:
 //! it loses the session's subscriptions and log level, and the requests that were in progress.
