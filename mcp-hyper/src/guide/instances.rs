@@ -78,10 +78,10 @@
 //! (`redis::RedisEvent::NotDurable`). Where replicas exist, `min-replicas-to-write 1` keeps a primary that lost its replicas
 //! from confirming changes that a failover would lose. Cluster and Sentinel are not supported: the URL names the primary.
 //!
-//! A user for it needs these permissions, for keys that begin with the prefix (`mcp:` by default):
+//! A user for it needs these permissions, for keys and channels that begin with the prefix (`mcp:` by default):
 //!
 //! ```text
-//! user mcp on >PASSWORD ~mcp:* +@read +@write +@scripting +info +ping +select +time +config|get
+//! user mcp on >PASSWORD ~mcp:* &mcp:* +@read +@write +@scripting +publish +subscribe +info +ping +select +time +config|get
 //! ```
 //!
 //! # When Redis is down
