@@ -30,7 +30,7 @@ impl Backoff {
     }
 }
 
-/// A [`Backoff`] that counts the failures of one operation and knows when its next attempt is due.
+/// A `Backoff` that counts the failures of one operation and knows when its next attempt is due.
 #[derive(Debug)]
 pub struct BackoffTimer {
     backoff: Backoff,
