@@ -23,6 +23,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// Default time limit of a command: a healthy Redis takes less than a millisecond, and some with `appendfsync always`.
 const TIMEOUT: Duration = Duration::from_secs(2);
+const MOST_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
 /// What happens to a connection to Redis.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,8 +141,8 @@ impl RedisOptions {
         pub fn prefix(self, prefix: impl Into<String>) { self.settings.prefix = prefix.into() }
 
         /// Sets the time limit of a command, from the call to the reply; that of a connection is three times as long.
-        /// Default 2 s.
-        pub fn timeout(self, timeout: Duration) { self.settings.timeout = timeout }
+        /// Default 2 s; at most an hour.
+        pub fn timeout(self, timeout: Duration) { self.settings.timeout = timeout.min(MOST_TIMEOUT) }
 
         /// Sets the runtime. Default: [`DefaultRuntime`](crate::DefaultRuntime).
         pub fn runtime(self, runtime: impl Runtime) { self.settings.runtime = AnyRuntime::new(runtime) }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use mcp_proto::front::{Claim, ClaimError, ClaimFuture, ClaimOutcome, SingleUse};
 
 use super::resp::Reply;
+use super::tasks::MOST_MILLIS;
 use super::{Redis, RedisError, random_token};
 
 /// How far the clocks of Redis and of the instances may differ.
@@ -13,8 +14,10 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 impl Redis {
     async fn record_use(&self, claim: &Claim) -> Result<ClaimOutcome, RedisError> {
         let key = self.key("", &claim.id.to_string());
+        // The command may be sent as late as its time limit allows.
         let lifetime = claim.expires.saturating_since(claim.now) + CLOCK_TOLERANCE;
-        let millis = lifetime.as_millis().to_string();
+        let millis =
+            lifetime.saturating_add(self.0.settings.timeout).as_millis().min(MOST_MILLIS).to_string();
         let token = random_token()?;
         let command =
             [&b"SET"[..], key.as_bytes(), token.as_bytes(), b"NX", b"GET", b"PX", millis.as_bytes()];

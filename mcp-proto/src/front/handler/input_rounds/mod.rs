@@ -22,6 +22,7 @@ use alloc::sync::Arc;
 use core::future::{Future, pending, poll_fn};
 use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll, Waker};
+use core::time::Duration;
 use std::sync::Mutex;
 
 use serde::de::DeserializeOwned;
@@ -115,26 +116,34 @@ struct AttemptParams {
     state: Option<String>,
 }
 
+/// How long a request may take from the opening of its state to the end of the claim: a state that has just been valid
+/// must not be accepted again.
+const CLAIM_TIME: Duration = Duration::from_secs(30);
+
 fn invalid(what: impl Into<String>) -> ErrorObject {
     ErrorObject::new(code::INVALID_PARAMS, what)
 }
 
 /// Copies parameters without their `_meta`; `None` if that is not much shorter.
 fn without_meta(params: &str) -> Option<Text> {
-    let mut rest = Vec::new();
+    let (mut rest, most, mut fits) = (Vec::new(), params.len() / 2, true);
     let each = |name: Cow<'_, str>, value: &str| {
-        if name != "_meta" {
+        if name == "_meta" {
+            return true;
+        }
+        fits = rest.len().saturating_add(value.len()) <= most;
+        if fits {
             rest.push(if rest.is_empty() { b'{' } else { b',' });
             _ = write::json(&mut rest, &name);
             rest.push(b':');
             rest.extend_from_slice(value.as_bytes());
         }
-        true
+        fits
     };
     each_member(params, each).ok()?;
     rest.extend_from_slice(if rest.is_empty() { b"{}" } else { b"}" });
     rest.shrink_to_fit();
-    Text::try_from(rest).ok().filter(|rest| rest.len() <= params.len() / 2)
+    Text::try_from(rest).ok().filter(|rest| fits && rest.len() <= most)
 }
 
 impl InputRounds {
@@ -340,7 +349,7 @@ impl InputRounds {
                     owner: request.owner(),
                     now,
                     since: UnixTime::from_epoch(since),
-                    expires: *expires,
+                    expires: *expires + CLAIM_TIME,
                 }))
             }
             _ => None,
