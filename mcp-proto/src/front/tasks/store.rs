@@ -89,7 +89,7 @@ pub enum StoreError {
     Conflict,
     /// The cursor is invalid.
     Cursor,
-    /// Any other error, with its message.
+    /// Any other error, with its message for logs: clients learn only that the store failed.
     Failed(String),
 }
 
@@ -289,10 +289,11 @@ impl TaskStore for MemoryStore {
 
 impl From<StoreError> for ErrorObject {
     fn from(error: StoreError) -> Self {
-        let code = match error {
-            StoreError::Cursor => code::INVALID_PARAMS,
-            _ => code::INTERNAL_ERROR,
-        };
-        Self::new(code, alloc::format!("{error}"))
+        match error {
+            StoreError::Cursor => Self::new(code::INVALID_PARAMS, alloc::format!("{error}")),
+            // It may name hosts, users and commands.
+            StoreError::Failed(_) => Self::new(code::INTERNAL_ERROR, "the task store failed"),
+            _ => Self::new(code::INTERNAL_ERROR, alloc::format!("{error}")),
+        }
     }
 }
