@@ -44,23 +44,40 @@ fn encode_changes(changes: &[Change]) -> String {
     names.map(|name| name.unwrap_or_else(|| "any".to_owned())).collect::<Vec<_>>().join("\0")
 }
 
+/// The most changes of a message; an instance publishes fewer.
+const MOST_CHANGES: usize = 1024;
+
 /// Decodes a message; what a later version of this crate has published may be anything.
-fn decode_changes(message: &str) -> impl Iterator<Item = Change> {
-    message.split('\0').map(|name| {
-        match (name.strip_prefix(RESOURCE), LISTS.iter().find(|(list, _)| *list == name)) {
-            (Some(uri), _) => Change::Resource(uri.to_owned()),
-            (None, Some((_, list))) => Change::List(*list),
-            (None, None) => Change::Any,
-        }
-    })
+fn decode_changes(message: &str) -> Vec<Change> {
+    let names = message.split('\0').take(MOST_CHANGES + 1);
+    let changes: Vec<Change> = names.map(decode_change).collect();
+    match changes.len() > MOST_CHANGES || changes.contains(&Change::Any) {
+        true => vec![Change::Any],
+        false => changes,
+    }
 }
 
-/// Instances publish in the channel `changes`, after the prefix of the keys.
+fn decode_change(name: &str) -> Change {
+    match (name.strip_prefix(RESOURCE), LISTS.iter().find(|(list, _)| *list == name)) {
+        (Some(uri), _) => Change::Resource(uri.to_owned()),
+        (None, Some((_, list))) => Change::List(*list),
+        (None, None) => Change::Any,
+    }
+}
+
+impl Redis {
+    /// The channel of the instances. Unlike keys, channels are those of all databases.
+    fn channel(&self) -> String {
+        self.key("changes", &format!("@{}", self.0.settings.database))
+    }
+}
+
+/// Instances publish in the channel `changes@DATABASE`, after the prefix of the keys.
 impl ChangeRelay for Redis {
     fn publish(&self, changes: Vec<Change>) -> PublishFuture {
         let redis = self.clone();
         Box::pin(async move {
-            let (channel, message) = (redis.key("changes", ""), encode_changes(&changes));
+            let (channel, message) = (redis.channel(), encode_changes(&changes));
             let command = ["PUBLISH", &channel, &message].map(str::as_bytes);
             redis.run(command).await.map(drop).map_err(|error| error.to_string())
         })
@@ -68,12 +85,13 @@ impl ChangeRelay for Redis {
 
     fn subscribe(&self) -> ChangeStream {
         let subscription = Subscription {
-            channel: self.key("changes", ""),
+            channel: self.channel(),
             shared: self.0.shared.clone(),
             settings: self.0.settings.clone(),
             link: None,
             pause: Settings::backoff(),
-            has_failed: false,
+            // Changes may be published before the first connection is open.
+            has_failed: true,
             received: VecDeque::new(),
         };
         Box::pin(stream::unfold(subscription, |mut subscription| async move {

@@ -77,7 +77,13 @@ pub(super) async fn log_in(
         command.extend(settings.user.as_deref().map(str::as_bytes));
         command.push(password.expose().as_bytes());
         let [reply] = exchange(stream, decoder, [encode(command)]).await?;
-        checked(reply)?;
+        checked(match reply {
+            // It may repeat the command, with the password.
+            Reply::Error(error) if error.starts_with("ERR ") => {
+                Reply::Error("ERR it does not accept AUTH".to_owned())
+            }
+            reply => reply,
+        })?;
     }
     let database = settings.database.to_string();
     let [reply] = exchange(stream, decoder, [encode([&b"SELECT"[..], database.as_bytes()])]).await?;
@@ -153,6 +159,12 @@ impl<'a> Info<'a> {
     fn check(&self) -> Result<(), RedisError> {
         if self.get("loading") == "1" {
             return Err(RedisError::Unavailable("it is loading its data".to_owned()));
+        }
+        if self.get("run_id").is_empty() || self.get("master_replid").is_empty() {
+            return Err(RedisError::Unsuitable(
+                "it does not say which process it is (run_id and master_replid in the output of INFO)"
+                    .to_owned(),
+            ));
         }
         match (self.get("role"), self.get("maxmemory_policy")) {
             ("master", "noeviction") => Ok(()),

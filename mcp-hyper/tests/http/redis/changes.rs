@@ -9,7 +9,7 @@ use crate::common::client::run;
 
 /// The confirmation of a subscription, and then a message with this text.
 fn subscribed(message: &str) -> Vec<u8> {
-    let channel = bulk("mcp:changes");
+    let channel = bulk("mcp:changes@0");
     let confirmation = [&b"*3\r\n"[..], &bulk("subscribe"), &channel, b":1\r\n"].concat();
     [&confirmation[..], b"*3\r\n", &bulk("message"), &channel, &bulk(message)].concat()
 }
@@ -29,32 +29,36 @@ fn changes_are_published_in_one_message() {
         let connection = Connection::open(&peer.url);
         connection.redis.publish(changes()).await.unwrap();
         let (_, published) = peer.received().pop().unwrap();
-        assert_eq!(published, ["PUBLISH", "mcp:changes", MESSAGE]);
+        assert_eq!(published, ["PUBLISH", "mcp:changes@0", MESSAGE]);
+    });
+}
+
+/// A subscription may begin after the first change.
+#[test]
+fn subscription_that_begins_or_was_lost_reports_any_change() {
+    run(async {
+        let peer = Peer::start(|_, command| {
+            (command[0] == "SUBSCRIBE").then(|| PeerAction::close(subscribed("tools\0resource file:///a b")))
+        })
+        .await;
+        let connection = Connection::open(&peer.url);
+        let received: Vec<_> = connection.redis.subscribe().take(6).collect().await;
+        let once = [Change::Any, Change::List(ListKind::Tools), Change::Resource("file:///a b".into())];
+        assert_eq!(received, [once.clone(), once].concat());
     });
 }
 
 #[test]
-fn subscription_that_was_lost_reports_any_change() {
-    run(async {
-        let peer = Peer::start(|_, command| {
-            (command[0] == "SUBSCRIBE").then(|| PeerAction::close(subscribed(MESSAGE)))
-        })
-        .await;
-        let connection = Connection::open(&peer.url);
-        let received: Vec<_> = connection.redis.subscribe().take(7).collect().await;
-        let again = [Change::Any].into_iter().chain(changes());
-        assert_eq!(received, changes().into_iter().chain(again).collect::<Vec<_>>());
-    });
-}
-
-#[test]
-fn unknown_message_may_be_any_change() {
-    run(async {
-        let peer = Peer::start(|_, command| {
-            (command[0] == "SUBSCRIBE").then(|| PeerAction::send(subscribed("of a later version")))
-        })
-        .await;
-        let connection = Connection::open(&peer.url);
-        assert_eq!(connection.redis.subscribe().next().await, Some(Change::Any));
-    });
+fn message_that_is_unknown_or_too_long_may_be_any_change() {
+    for message in ["of a later version".to_owned(), "tools\0".repeat(2000), format!("tools\0{MESSAGE}")] {
+        run(async {
+            let peer = Peer::start(move |_, command| {
+                (command[0] == "SUBSCRIBE").then(|| PeerAction::send(subscribed(&message)))
+            })
+            .await;
+            let connection = Connection::open(&peer.url);
+            let received: Vec<_> = connection.redis.subscribe().take(2).collect().await;
+            assert_eq!(received, [Change::Any, Change::Any]);
+        });
+    }
 }

@@ -88,6 +88,35 @@ fn redis_that_evicts_keys_is_refused_with_what_to_set() {
     });
 }
 
+/// Otherwise a restart would be taken for the same process.
+#[test]
+fn redis_without_an_identity_is_refused() {
+    run(async {
+        for field in ["run_id", "master_replid"] {
+            let (_peer, connection) = connect_with(field, "x").await;
+            let error = connection.ready().await.unwrap_err().to_string();
+            assert!(error.contains("it does not say which process it is"), "{error}");
+        }
+    });
+}
+
+#[test]
+fn redis_that_repeats_the_password_does_not_reveal_it() {
+    run(async {
+        let peer = Peer::start(|_, command| {
+            let reply = format!(
+                "-ERR unknown command 'AUTH', with args beginning with: '{}'\r\n",
+                command[1..].join("' '")
+            );
+            (command[0] == "AUTH").then(|| PeerAction::send(reply))
+        })
+        .await;
+        let options = RedisOptions::new(&peer.url).unwrap().password(Secret::new("hunter2"));
+        let error = Connection::with(options).ready().await.unwrap_err();
+        assert_eq!(error, RedisError::Unsuitable("ERR it does not accept AUTH".to_owned()));
+    });
+}
+
 #[test]
 fn replica_and_loading_redis_are_not_used() {
     run(async {
