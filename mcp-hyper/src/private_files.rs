@@ -104,13 +104,13 @@ pub(crate) fn sync(folder: &Path) {
 /// them in.
 pub(crate) fn lock(path: &Path) -> io::Result<File> {
     let lock = private_file().create(true).open(path)?;
-    hold(&lock)?;
+    hold(&lock, PATIENCE)?;
     Ok(lock)
 }
 
-/// Locks a file or folder for as long as it is open.
-pub(crate) fn hold(lock: &File) -> io::Result<()> {
-    let end = Instant::now() + PATIENCE;
+/// Locks a file or folder for as long as it is open; waits for so long until it is free.
+pub(crate) fn hold(lock: &File, patience: Duration) -> io::Result<()> {
+    let end = Instant::now() + patience;
     loop {
         match lock.try_lock() {
             Ok(()) => return Ok(()),

@@ -19,7 +19,7 @@
 //! its path. Everything else in the file stays, comments and spaces included, and so do the variables of the entry: no secret
 //! becomes an argument. `mcpio tap remove` restores each byte. The file is replaced at once, unless it was changed in between
 //! (`host::replace_file`); it is left alone if the server is in several files, or a name is there twice.
-//! While a session writes the file, another one writes `example-2.trace` beside it, and says so on standard error; the next
+//! While a session writes the file, another one writes `example.2.trace` beside it, and says so on standard error; the next
 //! session alone takes the place of the first. In a program, `host::config::CommandText` of `mcp-proto` edits a command.
 //!
 //! Every byte passes on as it is, also what is no message; so do standard error, closed pipes, SIGTERM and SIGHUP, and the

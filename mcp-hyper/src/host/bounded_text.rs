@@ -132,7 +132,8 @@ impl TextLines {
         if line.whole().is_some_and(|text| text.ends_with(b"\r")) {
             line.trim(0, 1);
         }
-        (!line.beginning.trim_ascii().is_empty()).then_some(line)
+        let is_blank = line.whole().is_some_and(|text| text.trim_ascii().is_empty());
+        (!is_blank).then_some(line)
     }
 }
 
@@ -178,6 +179,14 @@ mod tests {
             let texts = lines(stream, length).into_iter().map(|(text, ..)| Line::Whole(text.unwrap().into()));
             assert_eq!(texts.collect::<Vec<_>>(), expected, "{length}");
         }
+    }
+
+    /// A message may stand behind blanks that fill what is kept.
+    #[test]
+    fn long_line_with_a_blank_beginning_is_a_line() {
+        let stream = format!("{}{{}}\n", " ".repeat(LONGEST + 1));
+        let found = lines(stream.as_bytes(), 1000);
+        assert_eq!(found.iter().map(|(_, bytes, _)| *bytes).collect::<Vec<_>>(), [LONGEST + 3]);
     }
 
     /// What is behind the part that is kept distinguishes two texts too.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -22,7 +22,7 @@ use super::wire::{WireFrame, WireObserver};
 /// A thread writes it, some milliseconds later. The file is readable for its owner alone; a trace that is there is replaced.
 /// At 64 MiB, unless [`max_bytes`](Self::with_max_bytes) says otherwise, it begins anew, and the file before has `.1` behind
 /// its name. While another trace file is being written at the same path, by this program or another one, this one has a name
-/// beside it, `session-2.trace`: see [`path`](Self::path). (On Windows, the last one takes the place of the other.) What cannot be written, since the disk is slow or full, is lost: the file says how many records, and
+/// beside it, `session.2.trace`: see [`path`](Self::path). (On Windows, the last one takes the place of the other.) What cannot be written, since the disk is slow or full, is lost: the file says how many records, and
 /// [`flush`](Self::flush) why. The connections go on.
 ///
 /// ```no_run
@@ -117,7 +117,8 @@ impl TraceFile {
         let redactor = redactor.pseudonyms(self.shared.pseudonyms.clone());
         let server = redactor.text(server).into_owned();
         let (file, errors, reason) = (self.clone(), Mutex::default(), Mutex::default());
-        let open = OpenConnection { file, number, redactor, errors, reason };
+        let open =
+            OpenConnection { file, number, redactor, errors, skips_stderr: AtomicBool::default(), reason };
         let connection = ConnectionTrace(Arc::new(open));
         connection.record(TraceEvent::Opened { server, transport: transport.into() });
         connection
@@ -161,6 +162,8 @@ struct OpenConnection {
     redactor: Redactor,
     /// The lines of standard error.
     errors: Mutex<TextLines>,
+    /// Whether the next piece of standard error belongs to a line whose beginning is lost.
+    skips_stderr: AtomicBool,
     reason: Mutex<Option<String>>,
 }
 
@@ -183,10 +186,16 @@ impl ConnectionTrace {
 
     /// Writes a line of the server's standard error without its secrets, once it has all pieces of it.
     pub fn record_stderr_line(&self, line: &StderrLine) {
-        if line.lost > 0 {
-            // It may begin within a secret.
+        // A line whose beginning is lost may begin within a secret.
+        let is_cut = line.lost > 0;
+        if is_cut {
             *self.0.errors() = TextLines::default();
-            return self.record(TraceEvent::Lost { records: 1 });
+            self.record(TraceEvent::Lost { records: 1 });
+        }
+        let skips = is_cut || self.0.skips_stderr.load(Ordering::Relaxed);
+        self.0.skips_stderr.store(skips && line.goes_on, Ordering::Relaxed);
+        if skips {
+            return;
         }
         self.record_stderr(line.text.as_bytes());
         if !line.goes_on {
@@ -356,9 +365,9 @@ mod tests {
     fn trace_of_a_second_session_stands_beside_that_of_the_first() {
         let folder = Folder::new("beside");
         let path = folder.0.join("a.trace");
-        fs::write(folder.0.join("a-2.trace"), "text of a user").unwrap();
+        fs::write(folder.0.join("a.2.trace"), "text of a user").unwrap();
         let files = [(); 2].map(|()| TraceFile::with_max_bytes(&path, "test", 1000).unwrap());
-        let paths = ["a.trace", "a-3.trace"].map(|name| folder.0.join(name));
+        let paths = ["a.trace", "a.3.trace"].map(|name| folder.0.join(name));
         for (number, (file, path)) in files.iter().zip(&paths).enumerate() {
             assert_eq!(file.path(), Some(&**path));
             let connection = file.connection("demo", "stdio", Redactor::new());
@@ -376,7 +385,7 @@ mod tests {
         // The end of a session frees its name.
         drop(files);
         assert_eq!(TraceFile::create(&path, "test").unwrap().path(), Some(&*path));
-        assert_eq!(fs::read_to_string(folder.0.join("a-2.trace")).unwrap(), "text of a user");
+        assert_eq!(fs::read_to_string(folder.0.join("a.2.trace")).unwrap(), "text of a user");
     }
 
     #[test]

@@ -21,7 +21,7 @@ const BATCH_TIME: Duration = Duration::from_millis(5);
 /// The bytes of records that are written without waiting for more.
 const BATCH_BYTES: usize = 256 * 1024;
 
-/// How long to wait for another writer of the same file, which may be about to end.
+/// How long to wait for another writer of the same file, which may be about to end, and for the lock of its folder.
 const PATIENCE: Duration = Duration::from_millis(300);
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -247,10 +247,10 @@ fn open_free(path: PathBuf, header: &[u8]) -> io::Result<(PathBuf, File)> {
     Err(in_use(&path))
 }
 
-/// A name beside that of a file: `a-2.trace` beside `a.trace`.
+/// A name beside that of a file: `a.2.trace` beside `a.trace`. No server has a dot in the name of its trace.
 fn beside(path: &Path, number: u32) -> PathBuf {
     let mut name = path.file_stem().unwrap_or_default().to_owned();
-    name.push(format!("-{number}"));
+    name.push(format!(".{number}"));
     if let Some(extension) = path.extension() {
         name.push(".");
         name.push(extension);
@@ -321,6 +321,6 @@ fn try_lock(_: &File, _: &Path) -> io::Result<()> {
 fn lock_folder(path: &Path) -> Option<File> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = File::open(folder.unwrap_or(Path::new("."))).ok()?;
-    hold(&folder).ok()?;
+    hold(&folder, PATIENCE).ok()?;
     Some(folder)
 }

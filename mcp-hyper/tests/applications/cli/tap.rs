@@ -83,7 +83,7 @@ fn tap_passes_each_byte_on_and_ends_as_the_server_does() {
 #[test]
 fn second_session_writes_its_trace_beside_that_of_the_first() {
     let trace = TraceOf::new("sessions");
-    let beside = TraceOf(trace.0.with_file_name(format!("mcp-cli-sessions-{}-2.trace", std::process::id())));
+    let beside = TraceOf(trace.0.with_file_name(format!("mcp-cli-sessions-{}.2.trace", std::process::id())));
     let mut first = tap(&trace, "cat").spawn().unwrap();
     let mut input = first.stdin.take().unwrap();
     input.write_all(b"{\"first\":1}\n").unwrap();

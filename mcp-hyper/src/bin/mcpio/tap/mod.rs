@@ -59,9 +59,11 @@ const CHUNK: usize = 64 * 1024;
 /// How many bytes are read into the same memory. What passes stays there until it is recorded.
 const BLOCK: usize = 1024 * 1024;
 
-/// How much the pipes hold, in bytes, where the system lets it be set: so the programs run longer at a time.
+/// How much the pipes hold, in bytes, where the system lets it be set: so the programs run longer at a time. All pipes of a
+/// user share a limit, by default 64 MiB. The server's output is left as it is: what lies there when the server has ended
+/// may be lost.
 #[cfg(target_os = "linux")]
-const PIPE: usize = 1024 * 1024;
+const PIPE: usize = 256 * 1024;
 
 /// The most bytes that wait to be recorded. Of more than these the trace has a part only: what passes is never held up.
 const MAX_WAITING: usize = 64 * 1024 * 1024;
@@ -101,7 +103,7 @@ async fn run_command(command: &[OsString], trace: &TraceFile, common: &CommonOpt
         return Err(CommandError::server("the server has no standard streams"));
     };
     #[cfg(target_os = "linux")]
-    for pipe in [input.as_fd(), output.as_fd(), stdin.as_fd(), stdout.as_fd()] {
+    for pipe in [input.as_fd(), output.as_fd(), stdin.as_fd()] {
         // It may be no pipe, or the user may have many.
         let _ = rustix::pipe::fcntl_setpipe_size(pipe, PIPE);
     }
@@ -241,6 +243,7 @@ enum Piece {
     Stderr(Bytes),
     /// Bytes that are not recorded.
     Gap(WireDirection),
+    StderrGap,
     End,
 }
 
@@ -249,8 +252,12 @@ impl Recorder {
         let (pieces, received) = mpsc::channel();
         let recorder = Self { pieces, waiting: Arc::default() };
         let is_late = Arc::new(AtomicBool::new(false));
-        let mut records =
-            Records { connection: connection.clone(), observer: connection.observer(), gaps: [false; 2] };
+        let mut records = Records {
+            connection: connection.clone(),
+            observer: connection.observer(),
+            gaps: [false; 2],
+            stderr_gap: false,
+        };
         let (waiting, late) = (recorder.waiting.clone(), is_late.clone());
         let (end, running) = mpsc::channel();
         let thread = spawn(move || {
@@ -272,9 +279,11 @@ impl Recorder {
     }
 
     fn stderr(&self, bytes: Bytes) {
-        if self.waiting.load(Ordering::Relaxed) <= MAX_WAITING {
-            self.take(Piece::Stderr(bytes));
-        }
+        let piece = match self.waiting.load(Ordering::Relaxed) > MAX_WAITING {
+            true => Piece::StderrGap,
+            false => Piece::Stderr(bytes),
+        };
+        self.take(piece);
     }
 
     fn take(&self, piece: Piece) {
@@ -288,7 +297,7 @@ impl Piece {
     fn length(&self) -> usize {
         match self {
             Self::Bytes(_, bytes) | Self::Stderr(bytes) => bytes.len(),
-            Self::Gap(_) | Self::End => 0,
+            Self::Gap(_) | Self::StderrGap | Self::End => 0,
         }
     }
 }
@@ -327,8 +336,9 @@ fn yield_to_others() {
 struct Records {
     connection: ConnectionTrace,
     observer: WireObserver,
-    /// Whether the beginning of the present line is missing, of either direction.
+    /// Whether the beginning of the present line is missing, of either direction and of standard error.
     gaps: [bool; 2],
+    stderr_gap: bool,
 }
 
 impl Records {
@@ -357,7 +367,16 @@ impl Records {
                     self.connection.record(TraceEvent::Lost { records: 1 });
                 }
             }
-            Piece::Stderr(bytes) => self.connection.record_stderr(&bytes),
+            Piece::Stderr(bytes) => {
+                // What follows a gap may be the rest of a secret.
+                self.connection.record_stderr(after_gap(&mut self.stderr_gap, &bytes));
+            }
+            Piece::StderrGap => {
+                if !std::mem::replace(&mut self.stderr_gap, true) {
+                    self.connection.record_stderr(b"\n");
+                    self.connection.record(TraceEvent::Lost { records: 1 });
+                }
+            }
             Piece::End => {}
         }
     }
