@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use crate::common::front_http::{HttpHarness, ParkedHandlers, TestExchange, settle};
+use crate::common::front_http::{HttpHarness, ParkedHandlers, TestExchange, field, settle};
 use crate::common::tools::{ask_two_names, tool};
 use futures_lite::future::block_on;
 use mcp_proto::UnixTime;
@@ -55,12 +55,16 @@ impl SlowStore {
         self.control.lock().unwrap().broken = false;
     }
 
+    /// Fails if the store is broken.
+    fn check(&self) -> Result<(), StoreError> {
+        let is_broken = self.control.lock().unwrap().broken;
+        if is_broken { Err(StoreError::Failed("the disk is gone".into())) } else { Ok(()) }
+    }
+
     async fn pass(&self) -> Result<(), StoreError> {
         poll_fn(|cx| {
+            self.check()?;
             let mut gate = self.control.lock().unwrap();
-            if gate.broken {
-                return Poll::Ready(Err(StoreError::Failed("the disk is gone".into())));
-            }
             if gate.permits == 0 {
                 gate.waiting.push(cx.waker().clone());
                 return Poll::Pending;
@@ -81,7 +85,10 @@ impl TaskStore for SlowStore {
     }
 
     fn get<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<TaskRecord>> {
-        self.inner.get(id)
+        Box::pin(async move {
+            self.check()?;
+            self.inner.get(id).await
+        })
     }
 
     fn update(&self, record: TaskRecord) -> StoreFuture<'_, ()> {
@@ -97,7 +104,10 @@ impl TaskStore for SlowStore {
         after: Option<&'a str>,
         most: usize,
     ) -> StoreFuture<'a, TaskPage> {
-        self.inner.list(owner, after, most)
+        Box::pin(async move {
+            self.check()?;
+            self.inner.list(owner, after, most).await
+        })
     }
 
     fn expire(&self, now: UnixTime) -> StoreFuture<'_, ()> {
@@ -192,14 +202,59 @@ fn slow_store_receives_the_last_change() {
     assert_eq!(status(&mut web, &id), "completed");
 }
 
-#[test]
-fn failing_store_refuses_the_call() {
-    let store = Arc::new(SlowStore::default());
-    store.break_down();
-    let (mut web, held) = web(store);
-    let refused = answer(&mut web, "tools/call", json!({"name": "hold"}));
+/// Requires status 503 with `Retry-After`, and an error that does not quote the store.
+#[track_caller]
+fn expect_unavailable<H: HandlerMode>(mut caller: TestExchange<H>) {
+    let head = caller.head();
+    assert_eq!((head.status, field(&head, "retry-after")), (503, Some("5")));
+    let refused = caller.json();
     assert_eq!(refused["error"]["code"], -32603);
-    assert_eq!(held.started(), 0);
+    assert_eq!(refused["error"]["message"], "the task store failed: try again later");
+}
+
+/// Requests that need the store; calls that need none are answered.
+#[test]
+fn failing_store_makes_requests_unavailable() {
+    let store = Arc::new(SlowStore::default());
+    store.permit(1);
+    let (mut web, held) = web(store.clone());
+    let id = begin(&mut web);
+    store.break_down();
+    expect_unavailable(ask(&mut web, "tools/call", json!({"name": "hold"})));
+    assert_eq!(held.started(), 1);
+    for method in ["tasks/get", "tasks/cancel", "tasks/update"] {
+        expect_unavailable(ask(&mut web, method, json!({"taskId": "elsewhere", "inputResponses": {}})));
+    }
+    assert_eq!(status(&mut web, &id), "working");
+    let session = web.open();
+    for (method, params) in [
+        ("tasks/get", json!({"taskId": "elsewhere"})),
+        ("tasks/result", json!({"taskId": "elsewhere"})),
+        ("tasks/cancel", json!({"taskId": "elsewhere"})),
+    ] {
+        let mut caller = web.post_request(&session, method, params);
+        settle(&mut web, &mut caller);
+        expect_unavailable(caller);
+    }
+}
+
+/// The status of a stream has been sent.
+#[test]
+fn store_that_fails_during_a_stream_is_an_error_in_it() {
+    let store = Arc::new(SlowStore::default());
+    let (mut web, _held) = web(store.clone());
+    let mut caller = ask(&mut web, "tools/call", json!({"name": "hold"}));
+    web.advance(Duration::from_secs(15));
+    caller.advance_to_timeout();
+    assert_eq!(caller.head().status, 200);
+    store.break_down();
+    store.permit(0);
+    settle(&mut web, &mut caller);
+    let error = caller.message()["error"].clone();
+    assert_eq!(
+        (&error["code"], &error["message"]),
+        (&json!(-32603), &json!("the task store failed: try again later"))
+    );
 }
 
 #[test]
@@ -213,6 +268,7 @@ fn server_keeps_the_result_that_a_failing_store_refuses_until_its_ttl() {
     web.poll_driver();
     assert_eq!(status(&mut web, &id), "completed");
     web.advance(Duration::from_secs(60 * 60));
+    store.repair();
     assert_eq!(answer(&mut web, "tasks/get", json!({"taskId": id}))["error"]["code"], -32602);
 }
 

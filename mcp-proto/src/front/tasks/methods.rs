@@ -44,8 +44,8 @@ pub(in crate::front) fn answer(
     })
 }
 
-fn boxed(answering: impl Future<Output = Result<Reply, ErrorObject>> + Send + 'static) -> SendFuture<Reply> {
-    Box::pin(async move { answering.await.unwrap_or_else(Reply::Error) })
+fn boxed(answering: impl Future<Output = Result<Reply, Reply>> + Send + 'static) -> SendFuture<Reply> {
+    Box::pin(async move { answering.await.unwrap_or_else(|refusal| refusal) })
 }
 
 struct TaskRequest {
@@ -58,12 +58,12 @@ struct TaskRequest {
 impl TaskRequest {
     //= S11.9 "authorization on every tasks/*"
     /// The owner is compared on every access.
-    async fn lookup(&self, id: &str) -> Result<TaskLookup, ErrorObject> {
+    async fn lookup(&self, id: &str) -> Result<TaskLookup, Reply> {
         self.service.registry.lookup(id, self.context.principal(), self.service.now()).await
     }
 
     /// Returns the record of a task, including changes by other instances.
-    async fn record(&self, id: &str) -> Result<TaskRecord, ErrorObject> {
+    async fn record(&self, id: &str) -> Result<TaskRecord, Reply> {
         let live = match self.lookup(id).await? {
             TaskLookup::Running(live) => live,
             TaskLookup::Stored(record) => return Ok(*record),
@@ -112,13 +112,13 @@ impl TaskRequest {
     // --- 2026-07-28 ---
 
     //= S11.3 "tasks/get returns full state for status"
-    async fn get(self) -> Result<Reply, ErrorObject> {
+    async fn get(self) -> Result<Reply, Reply> {
         self.require_declared()?;
         let params = self.params::<GetTask>()?;
         Ok(Reply::result(self.record(&params.task_id).await?.detailed()))
     }
 
-    async fn update(self) -> Result<Reply, ErrorObject> {
+    async fn update(self) -> Result<Reply, Reply> {
         self.require_declared()?;
         let params = self.params::<UpdateTask>()?;
         match self.lookup(&params.task_id).await? {
@@ -130,11 +130,7 @@ impl TaskRequest {
     }
 
     /// Stores answers for the instance that runs the task.
-    async fn store_answers(
-        &self,
-        mut record: TaskRecord,
-        responses: &InputResponses,
-    ) -> Result<(), ErrorObject> {
+    async fn store_answers(&self, mut record: TaskRecord, responses: &InputResponses) -> Result<(), Reply> {
         loop {
             if !record.state.is_terminal() {
                 self.require_shared_store()?;
@@ -146,7 +142,7 @@ impl TaskRequest {
             match self.store().update(record.clone()).await {
                 Ok(()) => return Ok(()),
                 Err(StoreError::Conflict) => match self.lookup(&record.id).await? {
-                    TaskLookup::Running(live) => return live.take_answers(responses),
+                    TaskLookup::Running(live) => return Ok(live.take_answers(responses)?),
                     TaskLookup::Stored(newer) => record = *newer,
                 },
                 Err(error) => return Err(error.into()),
@@ -155,7 +151,7 @@ impl TaskRequest {
     }
 
     /// Acknowledges the cancellation, whatever the state of the task.
-    async fn cancel(self) -> Result<Reply, ErrorObject> {
+    async fn cancel(self) -> Result<Reply, Reply> {
         self.require_declared()?;
         let params = self.params::<CancelTask>()?;
         let found = self.lookup(&params.task_id).await?;
@@ -165,7 +161,7 @@ impl TaskRequest {
     }
 
     /// Cancels a task unless it has ended. Returns its record after that.
-    async fn cancel_task(&self, mut found: TaskLookup) -> Result<TaskRecord, ErrorObject> {
+    async fn cancel_task(&self, mut found: TaskLookup) -> Result<TaskRecord, Reply> {
         loop {
             let record = match found {
                 TaskLookup::Running(live) => {
@@ -193,13 +189,13 @@ impl TaskRequest {
 
     // --- 2025-11-25 ---
 
-    async fn legacy_get(self) -> Result<Reply, ErrorObject> {
+    async fn legacy_get(self) -> Result<Reply, Reply> {
         let params = self.params::<legacy::GetTask>()?;
         Ok(Reply::result(self.record(&params.task_id).await?.legacy_info()))
     }
 
     /// Waits until the task has ended, and returns the result of its call.
-    async fn legacy_result(self) -> Result<Reply, ErrorObject> {
+    async fn legacy_result(self) -> Result<Reply, Reply> {
         let params = self.params::<legacy::TaskResult>()?;
         let id = params.task_id;
         let standing = loop {
@@ -219,19 +215,18 @@ impl TaskRequest {
             }
         };
         match standing {
-            StoredTaskState::Completed(result) => result_of(&id, &result).map(Reply::result),
-            StoredTaskState::Failed(error) => Err(error),
-            _ => Err(ErrorObject::new(code::INTERNAL_ERROR, format!("the task {id:?} was cancelled"))),
+            StoredTaskState::Completed(result) => Ok(Reply::result(result_of(&id, &result)?)),
+            StoredTaskState::Failed(error) => Err(error.into()),
+            _ => Err(Reply::error(code::INTERNAL_ERROR, format!("the task {id:?} was cancelled"))),
         }
     }
 
     //= R7 "what can be got can be listed"
-    async fn legacy_list(self) -> Result<Reply, ErrorObject> {
+    async fn legacy_list(self) -> Result<Reply, Reply> {
         let params = self.params::<legacy::ListTasks>()?;
         let (owner, now) = (self.context.principal(), self.service.now());
         let store = self.store();
-        let page =
-            store.list(owner, params.cursor.as_deref(), self.page.max(1)).await.map_err(ErrorObject::from)?;
+        let page = store.list(owner, params.cursor.as_deref(), self.page.max(1)).await?;
         let shown = page.tasks.into_iter().filter(|record| {
             // A store that confuses owners must not expose their tasks to each other.
             record.owner.as_ref() == owner && !record.is_expired(now)
@@ -247,7 +242,7 @@ impl TaskRequest {
 
     //= R7 "cancelled by `tasks/cancel` alone"
     /// A task that has ended cannot be cancelled.
-    async fn legacy_cancel(self) -> Result<Reply, ErrorObject> {
+    async fn legacy_cancel(self) -> Result<Reply, Reply> {
         let params = self.params::<legacy::CancelTask>()?;
         let found = self.lookup(&params.task_id).await?;
         let was_over = match &found {
@@ -258,7 +253,7 @@ impl TaskRequest {
         //= S11.11 "cancel terminal → -32602"
         if was_over || record.state != StoredTaskState::Cancelled {
             let message = format!("the task {:?} is already {}", record.id, record.legacy_status().as_str());
-            return Err(ErrorObject::new(code::INVALID_PARAMS, message));
+            return Err(Reply::error(code::INVALID_PARAMS, message));
         }
         Ok(Reply::result(record.legacy_info()))
     }

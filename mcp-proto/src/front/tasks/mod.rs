@@ -55,6 +55,7 @@ use core::time::Duration;
 use std::sync::Mutex;
 
 use crate::UnixTime;
+use crate::front::reply::Reply;
 use crate::front::wakers::lock;
 use crate::peer::Principal;
 use crate::prelude::*;
@@ -188,23 +189,18 @@ impl TaskRegistry {
     /// Looks up a task for its owner.
     ///
     /// # Errors
-    /// The error for an unknown task or a failed lookup.
-    async fn lookup(
-        &self,
-        id: &str,
-        owner: Option<&Principal>,
-        now: UnixTime,
-    ) -> Result<TaskLookup, ErrorObject> {
+    /// The reply for an unknown task or a failed lookup.
+    async fn lookup(&self, id: &str, owner: Option<&Principal>, now: UnixTime) -> Result<TaskLookup, Reply> {
         if let Some(live) = self.find(id, owner) {
             return Ok(TaskLookup::Running(live));
         }
-        let record = self.config.store.get(id).await.map_err(ErrorObject::from)?;
+        let record = self.config.store.get(id).await?;
         //= S11.9 "authorization on every tasks/*"
         let theirs = |record: &TaskRecord| record.owner.as_ref() == owner && !record.is_expired(now);
         record
             .filter(theirs)
             .map(|record| TaskLookup::Stored(Box::new(record)))
-            .ok_or_else(|| unknown_task(id))
+            .ok_or_else(|| unknown_task(id).into())
     }
 }
 

@@ -114,8 +114,7 @@ impl TaskService {
             match (claim.wait_created().await, era) {
                 (Ok(seed), Era::Modern) => Reply::result(seed.created()),
                 (Ok(seed), Era::Legacy) => Reply::result(seed.legacy_created()),
-                (Err(StoreError::Full), _) => no_capacity("there is no room for more tasks"),
-                (Err(error), _) => Reply::Error(error.into()),
+                (Err(error), _) => error.into(),
             }
         }))
     }
@@ -130,7 +129,7 @@ impl TaskService {
         let key = TaskKey(new_tasks.last);
         let waker = TaskWaker::new(key, self.signal.clone());
         let live = Arc::new(RunningTask::new(seed, self.clock.clone(), waker));
-        self.registry.insert(&live).map_err(|QuotaError| no_capacity("too many tasks are running"))?;
+        self.registry.insert(&live).map_err(|QuotaError| too_many_tasks())?;
         let context = context.for_task(live.clone());
         new_tasks.tasks.push(NewTask { task: live.clone(), work, context });
         Ok(live)
@@ -269,9 +268,10 @@ impl Drop for SleepFuture<'_> {
     }
 }
 
-/// The reply to a call that exceeds the limits of running or stored tasks.
-fn no_capacity(what: &str) -> Reply {
-    Reply::Denied(ErrorObject::new(code::INTERNAL_ERROR, what), Denial::Unavailable)
+/// The reply to a call that exceeds the limits of running tasks.
+fn too_many_tasks() -> Reply {
+    let error = ErrorObject::new(code::INTERNAL_ERROR, "too many tasks are running");
+    Reply::Denied(error, Denial::Unavailable)
 }
 
 /// The error of tasks whose runner has ended.

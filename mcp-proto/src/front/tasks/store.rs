@@ -8,8 +8,9 @@ use std::sync::Mutex;
 
 use super::TaskRecord;
 use crate::UnixTime;
+use crate::front::reply::Reply;
 use crate::front::wakers::lock;
-use crate::peer::Principal;
+use crate::peer::{Denial, Principal};
 use crate::prelude::*;
 use crate::quota::Shares;
 use crate::rpc::{ErrorObject, code};
@@ -24,6 +25,9 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 ///
 /// Drivers poll its futures, which must not block. They may be dropped at any time; the operation may then have
 /// happened or not.
+///
+/// A request for which the store has no room, or fails, gets [`INTERNAL_ERROR`](code::INTERNAL_ERROR), over HTTP with
+/// status 503 and `Retry-After`; the same request may succeed later.
 pub trait TaskStore: Send + Sync {
     /// Stores a new task. Once the future is done, [`get`](Self::get) finds it, on every instance.
     ///
@@ -292,8 +296,20 @@ impl From<StoreError> for ErrorObject {
         match error {
             StoreError::Cursor => Self::new(code::INVALID_PARAMS, alloc::format!("{error}")),
             // It may name hosts, users and commands.
-            StoreError::Failed(_) => Self::new(code::INTERNAL_ERROR, "the task store failed"),
+            StoreError::Failed(_) => {
+                Self::new(code::INTERNAL_ERROR, "the task store failed: try again later")
+            }
             _ => Self::new(code::INTERNAL_ERROR, alloc::format!("{error}")),
+        }
+    }
+}
+
+/// A store that is full or fails makes the request unavailable: over HTTP, 503 with `Retry-After`.
+impl From<StoreError> for Reply {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Full | StoreError::Failed(_) => Self::Denied(error.into(), Denial::Unavailable),
+            StoreError::Conflict | StoreError::Cursor => Self::Error(error.into()),
         }
     }
 }
