@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::common::http_client::{ClientWire, config, legacy_config, modern, scenario};
 use crate::common::messages::{LEGACY, discover_result, initialize_result};
 use mcp_proto::peer::client::{CloseReason, ConnectError, Diagnostic, EraPolicy, State};
-use mcp_proto::peer::{Outcome, ReissuePolicy, RequestError, RequestId, RequestOptions};
+use mcp_proto::peer::{Outcome, ReissuePolicy, RequestError, RequestId, RequestOptions, RetryAdvice};
 use mcp_proto::schema::{CallTool, CallToolParams, Era, ListTools};
 use mcp_proto::transport::http::client::HttpClientConfig;
 use mcp_proto::transport::http::{ExchangeEnd, SentState, Verb};
@@ -191,6 +191,17 @@ fn request_that_may_not_be_repeated_shows_when_the_server_is_back() {
         refuse_busy(wire, "tools/call", 503, &[("retry-after", "3")]);
         let text = wire.outcome(request).to_string();
         assert_eq!(text, "HTTP status 503 to tools/call, id 2 (retry after 3 s): too much at once");
+
+        // The same if the body has the error of the request.
+        let request = call(wire, ReissuePolicy::WhereSafe);
+        let first = wire.expect("tools/call");
+        let error = json!({"code": -32603, "message": "the task store failed"});
+        let body = json!({"jsonrpc": "2.0", "id": first.id(), "error": error});
+        let headers = [("content-type", "application/json"), ("retry-after", "3")];
+        wire.reply(&first, 503, &headers, &body.to_string());
+        let Outcome::Transport(error) = wire.outcome(request) else { panic!() };
+        assert_eq!((error.retry, error.retry_after), (RetryAdvice::Later, Some(Duration::from_secs(3))));
+        assert_eq!(&*error.detail, "the task store failed");
 
         call(wire, ReissuePolicy::Always);
         refuse_busy(wire, "tools/call", 503, &[("retry-after", "3")]);

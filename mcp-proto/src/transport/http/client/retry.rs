@@ -7,7 +7,7 @@
 //! | -32022 with the very version of the request (2026-07-28) | it is resent |
 //! | the session is lost (legacy) | the client opens a new session, then resends it |
 //! | 429 with `Retry-After`, or 503 if it is repeatable, before its deadline | it is resent after that delay, a limited number of times |
-//! | another status without an answer | it is resolved with that status |
+//! | another status without an answer, or 503 with `Retry-After` | it is resolved with that status |
 //! | it was not sent | it is resent after a delay, a limited number of times |
 //! | the stream broke off after an event with an id (legacy) | the client requests the rest of the stream |
 //! | the connection broke otherwise | it is resent once if that is safe, otherwise it is lost |
@@ -50,8 +50,10 @@ impl HttpClient {
             ExchangeOutcome::Error { http, .. } if http.needs_authorization => {
                 self.resolve_refused(now, number, is_current, *http);
             }
-            // Refused before the request was read: the error of the exchange says when to try again.
-            ExchangeOutcome::Error { mut http, error, has_request_id: false } if http.status == 429 => {
+            // Refused before the request was read, or for now: the error of the exchange says when to try again.
+            ExchangeOutcome::Error { mut http, error, has_request_id: own }
+                if (http.status == 429 && !own) || (http.status == 503 && http.retry_after.is_some()) =>
+            {
                 http.detail = TransportError::excerpt(&error.message);
                 self.resolve_refused(now, number, is_current, *http);
             }
