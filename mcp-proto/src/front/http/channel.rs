@@ -117,7 +117,7 @@ impl<H: HandlerMode> HttpServer<H> {
         let service = &self.handle.service;
         let answer = |answer| HttpExchange::from_answer(service, self.router.router(), head, answer);
         let owner = head.owner(principal.as_ref());
-        let checked = service.check_arrival(head, &owner);
+        let checked = service.check_arrival(head, &owner).and_then(|()| service.check_lasting());
         let headers = match checked.and_then(|()| check_upgrade(&service.setup, head)).and(handshake) {
             Ok(headers) => headers,
             Err(refusal) => return (answer(refusal), None),

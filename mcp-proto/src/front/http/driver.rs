@@ -85,6 +85,9 @@ impl<H: HandlerMode> HttpServerDriver<H> {
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.service.note_driver();
         let ready = self.service.session_signal.begin();
+        if self.service.closes_at().is_some_and(|at| at <= self.service.now()) {
+            self.service.close();
+        }
         let closing = self.service.is_closing();
         let arrivals = self.service.sessions.take_new();
         self.start(arrivals);
@@ -127,7 +130,7 @@ impl<H: HandlerMode> HttpServerDriver<H> {
         let of_sessions = self.timers.first().map(|(deadline, _)| *deadline);
         let of_tasks = self.tasks.as_ref().and_then(TaskRunner::next_timeout);
         let of_relay = self.relay.as_ref().and_then(RelayRun::next_timeout);
-        [of_sessions, of_tasks, of_relay].into_iter().flatten().min()
+        [of_sessions, of_tasks, of_relay, self.service.closes_at()].into_iter().flatten().min()
     }
 
     /// Runs the sessions and the tasks until the server was closed and its sessions have ended: [`poll`](Self::poll), and

@@ -414,6 +414,9 @@ impl<H: HandlerMode> HttpExchange<H> {
             RequestRoute::Answer(answer) => Stage::Answer(answer),
             RequestRoute::Modern(request) => {
                 params.map_or(Ok(()), |params| request.check(params))?;
+                if request.method() == SubscriptionsListen::NAME {
+                    self.service.check_lasting()?;
+                }
                 Stage::Modern(ModernExchange::start(self, request.on_behalf_of(principal()), known))
             }
             RequestRoute::Notification(posted) => {

@@ -80,6 +80,7 @@ mod session;
 
 use alloc::sync::Arc;
 use core::ops::Deref;
+use core::time::Duration;
 
 use change_hub::Broadcast;
 use serde::Serialize;
@@ -94,7 +95,7 @@ use crate::prelude::*;
 use crate::rpc::Raw;
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{CustomParams, Json, LoggingLevel, LoggingMessageParams, Notification};
-use crate::transport::http::server::{HttpServerConfig, RequestHead};
+use crate::transport::http::server::{HttpResponse, HttpServerConfig, RequestHead};
 
 use super::clock::Entropy;
 use super::router::{ChangeListener as _, ServedRouter};
@@ -143,6 +144,12 @@ impl<H: HandlerMode> HttpServer<H> {
         HttpExchange::new(&self.handle.service, self.router.router(), head, principal, Default::default())
     }
 
+    /// Creates the exchange of a request that was answered before it reached the server: by a guard, or a health check. It
+    /// does not want the request's body.
+    pub fn answered_exchange(&self, head: &RequestHead<'_>, answer: HttpResponse) -> HttpExchange<H> {
+        HttpExchange::from_answer(&self.handle.service, self.router.router(), head, answer)
+    }
+
     /// The application's handle, whose methods the server has as well: usable from any thread with either kind of
     /// router, and handlers may keep it.
     pub fn handle(&self) -> &HttpHandle {
@@ -171,15 +178,6 @@ impl<H: HandlerMode> HttpServer<H> {
     /// [allowed origin](HttpServerConfig::cors) may send one: it bears no token for a guard to check.
     pub fn is_preflight(&self, head: &RequestHead<'_>) -> bool {
         self.handle.service.setup.is_preflight(head)
-    }
-
-    /// Creates the exchange of a request that a guard answered. It does not want the request's body.
-    pub fn answered_exchange(
-        &self,
-        head: &RequestHead<'_>,
-        answer: crate::transport::http::server::HttpResponse,
-    ) -> HttpExchange<H> {
-        HttpExchange::from_answer(&self.handle.service, self.router.router(), head, answer)
     }
 }
 
@@ -247,11 +245,38 @@ impl HttpHandle {
         self.service.bytes_used()
     }
 
+    /// Drains the server: it takes nothing new that lasts, and closes after `notice`, in which a balancer learns of it.
+    ///
+    /// From now on [`is_draining`](Self::is_draining) is true, for the balancer's health checks. New sessions,
+    /// subscriptions and WebSockets are refused with 503 and `Retry-After`; all other requests are served, also those
+    /// that the balancer still sends here. After `notice`, the driver [closes](Self::close) the server: clients whose
+    /// streams end then reconnect, and the balancer leads them to another instance.
+    ///
+    /// With `Duration::MAX` the application closes it. A second call can only shorten the notice.
+    ///
+    /// ```
+    /// # use core::time::Duration;
+    /// # use mcp_proto::front::http::HttpHandle;
+    /// # fn example(server: &HttpHandle) {
+    /// // On SIGTERM. The balancer checks each second, and gives up after the second failure.
+    /// server.drain(Duration::from_secs(3));
+    /// # }
+    /// ```
+    pub fn drain(&self, notice: Duration) {
+        self.service.drain(notice);
+    }
+
+    /// Whether the server drains, or was closed: a balancer should send no more requests.
+    pub fn is_draining(&self) -> bool {
+        self.service.is_draining()
+    }
+
     /// Closes the server gracefully.
     ///
     /// It ends subscriptions, lets running requests finish within
-    /// [`close_timeout`](crate::peer::server::ServerConfig::close_timeout), and accepts no new requests. The driver is
-    /// ready once the sessions have ended.
+    /// [`close_timeout`](crate::peer::server::ServerConfig::close_timeout), and accepts no new requests: they are refused
+    /// with 503 and `Retry-After`, in sessions with 404, after which clients open new ones. The driver is ready once the sessions have ended. Behind a balancer, [drain](Self::drain)
+    /// it first.
     pub fn close(&self) {
         self.service.close();
     }

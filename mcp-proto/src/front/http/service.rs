@@ -41,6 +41,9 @@ pub(super) struct Service {
     pub(super) task_service: Option<Arc<TaskService>>,
     /// The driver's waker slot, and the sessions that are ready to be polled.
     pub(super) session_signal: Arc<Signal<SessionId>>,
+    draining: AtomicBool,
+    /// When a draining server closes, unless the application closes it earlier.
+    closes_at: Mutex<Option<Instant>>,
     closing: AtomicBool,
     driver_polled: AtomicBool,
     /// Whether the application was told that the driver is not polled.
@@ -86,6 +89,8 @@ impl Service {
             hub,
             task_service,
             session_signal: Arc::default(),
+            draining: AtomicBool::new(false),
+            closes_at: Mutex::default(),
             closing: AtomicBool::new(false),
             driver_polled: AtomicBool::new(false),
             unpolled_reported: AtomicBool::new(false),
@@ -136,7 +141,15 @@ impl Service {
     /// # Errors
     /// The answer to the request.
     pub(super) fn check_open(&self) -> Result<(), HttpResponse> {
-        if self.is_closing() { Err(HttpResponse::empty(503)) } else { Ok(()) }
+        if self.is_closing() { Err(HttpResponse::unavailable()) } else { Ok(()) }
+    }
+
+    /// Checks that the server accepts new subscriptions and connections, which another instance would keep longer.
+    ///
+    /// # Errors
+    /// The answer to the request.
+    pub(super) fn check_lasting(&self) -> Result<(), HttpResponse> {
+        if self.is_draining() { Err(HttpResponse::unavailable()) } else { Ok(()) }
     }
 
     /// Checks that a request of an owner may be served now, and counts it.
@@ -148,7 +161,9 @@ impl Service {
         head: &RequestHead<'_>,
         owner: &QuotaOwner,
     ) -> Result<(), HttpResponse> {
-        self.check_open()?;
+        if self.is_closing() {
+            return Err(HttpResponse::closing(head));
+        }
         self.count_request(owner).map_err(|wait| HttpResponse::too_many_requests(head, wait))
     }
 
@@ -221,6 +236,28 @@ impl Service {
     }
 
     // --- Closing ---
+
+    /// Whether the server drains or closes.
+    pub(super) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire) || self.is_closing()
+    }
+
+    /// Refuses new sessions and subscriptions from now on, and lets the driver close the server after `notice`.
+    pub(super) fn drain(&self, notice: Duration) {
+        let due = self.now().after(notice);
+        {
+            let mut closes_at = lock(&self.closes_at);
+            *closes_at = [*closes_at, due].into_iter().flatten().min();
+        }
+        self.draining.store(true, Ordering::Release);
+        self.session_signal.notify();
+    }
+
+    /// When the driver must close the server.
+    pub(super) fn closes_at(&self) -> Option<Instant> {
+        let is_due = self.draining.load(Ordering::Acquire) && !self.is_closing();
+        if is_due { *lock(&self.closes_at) } else { None }
+    }
 
     pub(super) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Acquire)
@@ -300,7 +337,8 @@ impl Service {
 
     /// Checks that an owner can open a session now, before the work of opening it.
     fn check_room(&self, owner: &QuotaOwner, request: Option<&Id>) -> Result<(), HttpResponse> {
-        if self.sessions.has_room(owner) { Ok(()) } else { Err(HttpResponse::too_many_sessions(request)) }
+        let has_room = !self.is_draining() && self.sessions.has_room(owner);
+        if has_room { Ok(()) } else { Err(HttpResponse::too_many_sessions(request)) }
     }
 
     /// Adds a session and wakes the driver.

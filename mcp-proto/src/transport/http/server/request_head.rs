@@ -54,6 +54,17 @@ impl HttpResponse {
     }
 }
 
+#[cfg(feature = "std")]
+impl HttpResponse {
+    /// Returns the refusal of a request, before its body is read, by a server that closes. Its sessions end with it: 404
+    /// makes their clients open new ones, at another instance.
+    pub(crate) fn closing(head: &RequestHead<'_>) -> Self {
+        let [session] = read_headers(head.fields, [header::SESSION_ID]);
+        let has_session = session.iter().next().is_some();
+        if has_session { Self::unknown_session(None) } else { Self::unavailable() }
+    }
+}
+
 /// The part of the head that is needed once the body is complete.
 #[derive(Debug)]
 pub(super) struct RetainedHead {

@@ -117,7 +117,7 @@ debug_fields! { HttpResponse(self) {
 
 pub(super) const JSON: &str = "application/json";
 pub(super) const EVENTS: &str = "text/event-stream";
-/// The `Retry-After` of requests refused for lack of room, in seconds.
+/// The `Retry-After` of requests that the server cannot serve now, in seconds.
 pub(crate) const RETRY_AFTER_SECS: &str = "5";
 /// The header that carries an authentication challenge.
 pub(crate) const WWW_AUTHENTICATE: &str = "www-authenticate";
@@ -148,6 +148,12 @@ impl HttpResponse {
     pub fn too_many_sessions(request: Option<&Id>) -> Self {
         Self::refusal(503, error_id(request), code::INTERNAL_ERROR, "no more sessions can be opened")
             .with_header("retry-after", RETRY_AFTER_SECS)
+    }
+
+    /// Returns the refusal of a request by a server that drains or closes: another instance may serve it.
+    #[cfg(feature = "std")]
+    pub(crate) fn unavailable() -> Self {
+        Self::empty(503).with_header("retry-after", RETRY_AFTER_SECS)
     }
 
     /// Returns the answer to a request that needs a driver which was never polled.
