@@ -90,7 +90,7 @@
 //! |---|---|
 //! | calls that need no store | go on |
 //! | request states and proofs that count once | are refused: 503 with `Retry-After` over HTTP |
-//! | `tasks/get`, `tasks/list`, new tasks | fail with “Redis is unavailable” within two seconds, or what `redis::RedisOptions::timeout` says |
+//! | `tasks/get`, `tasks/list`, new tasks | are refused in the same way, within two seconds or what `redis::RedisOptions::timeout` says |
 //! | tasks that run | go on; their results are stored when Redis is back |
 //! | a command whose reply was lost | is sent again, and does no more the second time |
 //!
@@ -108,7 +108,8 @@
 //!
 //! # The end of an instance
 //!
-//! On SIGTERM, call [`HttpServer::close`](mcp_proto::front::http::HttpHandle::close) and await the driver: requests in
-//! progress finish, new connections are refused, and the balancer uses the other instances. Tasks that run there end with
+//! On SIGTERM, call [`HttpServer::drain`](mcp_proto::front::http::HttpHandle::drain) and await the driver: new sessions and
+//! subscriptions are refused at once; after the notice, requests in progress finish, new connections are refused, and the
+//! balancer uses the other instances. Tasks that run there end with
 //! the instance; the store has those that are done. A legacy client whose instance is gone gets 404, and opens a new session:
 //! it loses the session's subscriptions and log level, and the requests that were in progress.
