@@ -21,7 +21,7 @@ use super::exchange::ServerMode;
 #[cfg(feature = "auth")]
 use super::guard::{FetchFn, GuardOptions};
 use super::monitor::{ConnectionRegistry, OnError, ServerError, ServerLimits};
-use super::service::{HttpService, PrincipalFn, ServiceState, WebSocketOptions};
+use super::service::{HealthCheck, HttpService, PrincipalFn, ServiceState, WebSocketOptions};
 use super::socket::Tls;
 use crate::runtime::{AnyRuntime, Runtime};
 use crate::time::{Alarm, RuntimeClock};
@@ -60,65 +60,10 @@ use crate::time::{Alarm, RuntimeClock};
 ///
 /// # Behind a load balancer
 ///
-/// Clients of 2026-07-28 have no sessions: each of their requests may go to another instance, round robin, if the
-/// instances share
-///
-/// - keys for request states ([`Router::seal`](mcp_proto::front::Router::seal)), so that an instance can continue a
-///   request that another one suspended for input;
-/// - a [store of tasks](mcp_proto::front::tasks::TaskStore), so that each instance can answer for all tasks.
-///   `tasks/update` and `tasks/cancel` reach the instance that runs the task within its [poll
-///   interval](mcp_proto::front::tasks::TaskConfig::poll_interval);
-/// - a [store of used states](mcp_proto::front::Router::single_use), if each state must be accepted only once;
-/// - the key of their nonces (`DpopConfig::nonces`) and a store of used proofs (`Guard::single_use`), which may be the
-///   same one, if tokens are bound to keys (DPoP);
-/// - a [relay](Self::relay_changes), if a change that the application reports at one instance must reach the clients of
-///   all. Task notifications reach only clients that listen at the instance that runs the task.
-///
-/// While a store of used states or proofs does not answer, requests that need it are refused with 503 and
-/// `Retry-After`; all others are served. While the relay does not, each instance notifies its own clients, and the others
-/// once it answers again.
-///
-/// Sessions of older clients stay with the instance that opened them. A balancer finds it by the
-/// [name](HttpServerConfig::session_prefix) with which it begins the ids of its sessions; hashing `Mcp-Session-Id` does
-/// not, as the id does not exist yet when the session is opened. With nginx and two instances, `one` and `two`:
-///
-/// ```nginx
-/// upstream any { server 10.0.0.1:8000; server 10.0.0.2:8000; }
-/// upstream one { server 10.0.0.1:8000; server 10.0.0.2:8000 backup; }
-/// upstream two { server 10.0.0.2:8000; server 10.0.0.1:8000 backup; }
-///
-/// map $http_mcp_session_id $target {
-///     default any;
-///     ~^one\. one;
-///     ~^two\. two;
-/// }
-///
-/// server {
-///     location /mcp {
-///         proxy_pass http://$target;
-///         proxy_http_version 1.1;
-///         proxy_set_header Connection "";
-///         proxy_set_header Host $http_host;
-///         # Events go out when they come.
-///         proxy_buffering off;
-///     }
-/// }
-/// ```
-///
-/// If an instance has ended, the balancer sends the requests of its sessions to another one, which answers 404, and the
-/// client opens a new session. The client loses what the old session held in memory:
-///
-/// - calls in progress: they may have run. A client of this crate reports so, and repeats none;
-/// - events that it had not read: the new session does not resume the streams of the old one. A shared store of events
-///   would not help: the handlers that produce them end with their instance, and so do the requests to the client that
-///   wait in the same streams. Any other loss of a stream leads back to the instance of the session, which has its events;
-/// - requests to the client that wait for its answer, such as elicitation, and with them the calls that made them;
-/// - subscriptions and the log level: clients of this crate subscribe again (`Client::watch`).
-///
-/// Tasks in a shared store outlive the session, except for those that the ended instance ran.
-///
-/// `Host` is passed through, as the server checks it: [`hosts`](HttpServerConfig::hosts) lists the names that clients
-/// use.
+/// Clients of 2026-07-28 have no sessions: each of their requests may go to another instance, if the instances share keys
+/// and stores. Sessions of older clients stay with the instance that opened them, whose
+/// [name](HttpServerConfig::session_prefix) begins their ids. [The guide](crate::guide::instances) says what to share, and
+/// has the rules of nginx and HAProxy, [health checks](Self::health) included.
 #[must_use = "options do nothing until something is served with them"]
 pub struct ServerOptions<H: ServerMode = SendHandlers> {
     router: ServedRouter<H>,
@@ -132,6 +77,7 @@ pub struct ServerOptions<H: ServerMode = SendHandlers> {
     guard: GuardOptions,
     websocket: WebSocketOptions,
     relay: Option<Arc<dyn ChangeRelay>>,
+    health: Option<HealthCheck>,
     on_error: OnError,
 }
 
@@ -153,6 +99,7 @@ impl<H: ServerMode> ServerOptions<H> {
             guard: GuardOptions::default(),
             websocket: Default::default(),
             relay: None,
+            health: None,
             on_error: Arc::new(|_| {}),
         }
     }
@@ -278,6 +225,24 @@ impl<H: ServerMode> ServerOptions<H> {
         /// ([`RelayFailed`](mcp_proto::front::http::HttpServerEvent::RelayFailed)).
         pub fn relay_changes(self, relay: Arc<dyn ChangeRelay>) { self.relay = Some(relay) }
 
+        /// Answers the health checks of a balancer: requests of any method to `path`. The status is 200 if the server is
+        /// ready, and 503 if it [drains](mcp_proto::front::http::HttpHandle::drain) or `is_ready` returns `false`. Default:
+        /// none.
+        ///
+        /// A check needs no token, may name any host, and does not count towards [`request_rate`](Self::request_rate).
+        /// `is_ready` must return quickly: it usually reads a flag.
+        ///
+        /// ```
+        /// use mcp_hyper::ServerOptions;
+        /// use mcp_hyper::mcp_proto::front::Router;
+        ///
+        /// let options = ServerOptions::new(Router::new("notes", "1.0.0")).health("/healthz", || true);
+        /// # drop(options);
+        /// ```
+        pub fn health(self, path: impl Into<String>, is_ready: impl Fn() -> bool + Send + Sync + 'static) {
+            self.health = Some(HealthCheck { path: path.into(), is_ready: Box::new(is_ready) })
+        }
+
         /// Reports errors that do not end the server, for logs. `show` must return quickly: the server waits for it.
         pub fn on_error(self, show: impl Fn(&ServerError) + Send + Sync + 'static) {
             self.on_error = Arc::new(show)
@@ -352,6 +317,7 @@ impl<H: ServerMode> ServerOptions<H> {
             tls: self.tls,
             principal: self.principal,
             proxies: self.proxies,
+            health: self.health,
             #[cfg(feature = "auth")]
             guard,
             websocket: self.websocket,

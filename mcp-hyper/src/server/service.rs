@@ -8,11 +8,11 @@ use http::request::Parts;
 use http_body::Body;
 use hyper::service::Service;
 use hyper::{Request, Response};
-use mcp_proto::front::http::HttpServer;
+use mcp_proto::front::http::{HttpHandle, HttpServer};
 use mcp_proto::front::{Attachments, SendHandlers};
 use mcp_proto::peer::Principal;
 use mcp_proto::transport::http::Fields;
-use mcp_proto::transport::http::server::{RequestHead, TrustedProxies};
+use mcp_proto::transport::http::server::{HttpResponse, RequestHead, TrustedProxies};
 
 use crate::io::Headers;
 use crate::time::RuntimeClock;
@@ -93,6 +93,11 @@ impl<H: ServerMode> HttpService<H> {
         let shared = &*self.0;
         let fields = RequestFields::of(&parts);
         let head = request_head(&parts, &fields, shared.proxies.client(peer, &fields));
+        if let Some(answer) = shared.health.as_ref().and_then(|health| health.answer(&parts, &shared.server))
+        {
+            let exchange = shared.server.answered_exchange(&head, answer);
+            return ResponseFuture::new(body, exchange, shared.clock.clone(), attached);
+        }
         //= S10.9 "Inbound requests all verified"
         #[cfg(feature = "auth")]
         if !shared.server.is_preflight(&head)
@@ -147,11 +152,28 @@ pub(super) struct ServiceState<H: ServerMode> {
     pub(super) tls: Option<Tls>,
     pub(super) principal: Option<PrincipalFn>,
     pub(super) proxies: TrustedProxies,
+    pub(super) health: Option<HealthCheck>,
     #[cfg(feature = "auth")]
     pub(super) guard: TokenGuard,
     pub(super) websocket: WebSocketOptions,
     /// Upgraded connections of other servers, for the driver.
     pub(super) upgrades: UpgradeQueue<H>,
+}
+
+/// The health checks of a balancer.
+pub(super) struct HealthCheck {
+    pub(super) path: String,
+    /// Whether the application is ready.
+    pub(super) is_ready: Box<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl HealthCheck {
+    /// The answer to a request, if it is a check.
+    fn answer(&self, parts: &Parts, server: &HttpHandle) -> Option<HttpResponse> {
+        let is_check = parts.uri.path() == self.path;
+        let is_healthy = || !server.is_draining() && (self.is_ready)();
+        is_check.then(|| HttpResponse::empty(if is_healthy() { 200 } else { 503 }))
+    }
 }
 
 /// Derives a request's principal from its head.

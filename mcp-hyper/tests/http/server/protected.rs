@@ -146,6 +146,21 @@ fn text(body: &str) -> String {
     body["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{body}")).to_owned()
 }
 
+#[test]
+fn health_check_needs_no_token() {
+    let server = ProtectedServer::start_with(|options, url| {
+        let protection = Protection::new(url, "http://127.0.0.1:1").unwrap();
+        let guard = Guard::new(protection, JwtVerifier::new(JwtConfig::new("http://127.0.0.1:1")));
+        options.protect(guard).health("/healthz", || true)
+    });
+    let mut client = RawClient::connect(server.address);
+    client
+        .send("GET /healthz HTTP/1.1\r\nhost: 10.0.0.1\r\n\r\nGET /mcp HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    assert_eq!(client.answer().0.status, 200);
+    assert_eq!(client.answer().0.status, 401);
+    server.close();
+}
+
 /// The server discovers and fetches the keys that verify tokens: S10.1 to S10.4 and S10.7 over real sockets.
 #[test]
 fn server_verifies_tokens_by_the_keys_of_their_issuer() {

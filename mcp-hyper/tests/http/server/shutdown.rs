@@ -1,6 +1,9 @@
 //! The shutdown of a server.
 
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -22,7 +25,7 @@ fn start_server(close_timeout: Duration) -> TestServer {
     let log = HandlerLog::default();
     let (listener, address) = listener();
     let options = serving(router(&log)).configure(|config| {
-        std::sync::Arc::make_mut(&mut config.server).close_timeout = close_timeout;
+        Arc::make_mut(&mut config.server).close_timeout = close_timeout;
     });
     let (server, driver) = options.listen(listener);
     TestServer { log, address, server, driver: run(driver) }
@@ -65,6 +68,35 @@ fn closing_server_answers_open_requests_and_accepts_no_connections() {
     let (head, body) = busy.answer();
     assert_eq!((head.get("connection"), &*text(&body)), (Some("close"), "done"));
     ended(driver).unwrap();
+}
+
+/// The status of a balancer's health check, which may be older than HTTP/1.1 and name no host.
+fn health(address: SocketAddr) -> u16 {
+    let mut client = RawClient::connect(address);
+    client.send("GET /healthz HTTP/1.0\r\n\r\n");
+    client.head().status
+}
+
+#[test]
+fn draining_server_serves_on_and_fails_health_checks_until_it_closes() {
+    let (listener, address) = listener();
+    let is_ready = Arc::new(AtomicBool::new(true));
+    let ready = is_ready.clone();
+    let options = serving(router(&HandlerLog::default())).health("/healthz", move || ready.load(SeqCst));
+    let (server, driver) = options.listen(listener);
+    let driver = run(driver);
+    assert_eq!(health(address), 200);
+    is_ready.store(false, SeqCst);
+    assert_eq!(health(address), 503);
+    is_ready.store(true, SeqCst);
+    server.drain(Duration::MAX);
+    assert_eq!(health(address), 503);
+    let mut client = RawClient::connect(address);
+    client.echo("still here");
+    server.drain(Duration::from_millis(1));
+    assert!(client.closed());
+    ended(driver).unwrap();
+    assert!(server.is_closing());
 }
 
 #[test]
