@@ -30,7 +30,7 @@ use smol::future::or;
 use smol::net::TcpListener;
 
 use crate::connect::{Connection, with_server};
-use crate::error::{CommandError, Result};
+use crate::error::{CommandError, Result, drain_at_signal};
 use crate::options::{CommonOptions, variable};
 use crate::terminal::{GOOD, QUIET, Screen, Text, styled};
 use crate::{commands, show};
@@ -390,12 +390,14 @@ pub(crate) async fn serve_http(
     if listen.websocket {
         options = options.websocket();
     }
-    let (server, driver) = options.listen(listener);
+    let (server, driver) = options.health("/healthz", || true).listen(listener);
+    let closing = server.clone();
     let working = async {
         work(server).await;
         std::future::pending().await
     };
-    or(driver, working).await.map_err(failed)
+    let serving = async { or(driver, working).await.map_err(failed) };
+    drain_at_signal(serving, || closing.drain(Duration::from_secs(listen.drain))).await
 }
 
 /// The hosts that requests may name, and one of them with the port. A page of another site cannot name an address, but
@@ -500,6 +502,10 @@ pub(crate) struct ListenOptions {
     /// repeated
     #[arg(long, requires = "http", value_name = "ORIGIN", value_parser = origin)]
     pub(crate) cors: Vec<String>,
+    /// At SIGTERM or Ctrl-C, serve for this many seconds more, in which a balancer learns from /healthz that this server
+    /// ends; a second signal ends it at once
+    #[arg(long, requires = "http", value_name = "SECONDS", default_value_t = 0)]
+    pub(crate) drain: u64,
 }
 
 /// Access tokens that the server requires of its clients.

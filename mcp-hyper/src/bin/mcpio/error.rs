@@ -329,6 +329,17 @@ pub(crate) async fn until_signal<T>(work: impl Future<Output = Result<T>>) -> Re
     or(work, async { Err(interrupts.next().await) }).await
 }
 
+/// Serves until a signal, at which `drain` lets the server end. A second signal ends it at once.
+pub(crate) async fn drain_at_signal(serving: impl Future<Output = Result>, drain: impl FnOnce()) -> Result {
+    let mut interrupts = Interrupts::listen();
+    let interrupted = async {
+        interrupts.next_signal().await;
+        drain();
+        Err(interrupts.next().await)
+    };
+    or(serving, interrupted).await
+}
+
 /// Runs `work` with a client or a host and closes it, which runs the shutdown steps of its servers.
 ///
 /// A signal cancels the work; the shutdown steps still run. A signal during the steps kills the servers instead: by the

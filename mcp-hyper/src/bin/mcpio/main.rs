@@ -79,7 +79,7 @@ use terminal::{Screen, Text};
 /// skill is not what its server lists, 2 wrong usage, 3 the connection or the protocol failed,
 /// or none of the configured servers is connected, 130 ended by SIGINT (Ctrl-C), 143 by
 /// SIGTERM. At a signal the servers are shut down by the usual steps; a second signal kills
-/// them.
+/// them. A server over HTTP (serve, mock) finishes its requests at a signal, and exits with 0.
 ///
 /// With --json a command that fails prints an object instead of its result; messages for
 /// the user still go to standard error:

@@ -1,6 +1,8 @@
-//! The command-line client at signals: it ends its server before it exits.
+//! The command-line client at signals: it ends its server before it exits, and drains as a server.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -108,4 +110,67 @@ fn second_signal_kills_the_server_at_once() {
     waiting.signal(Signal::INT);
     assert_eq!(waiting.end().code(), Some(143), "the first signal determines the exit code");
     assert!(start.elapsed() < Duration::from_millis(1500), "{:?}", start.elapsed());
+}
+
+/// `mcpio serve` over HTTP, and the address that it listens at.
+struct HttpServer {
+    child: Child,
+    address: String,
+}
+
+impl HttpServer {
+    fn start(drain: &str) -> Self {
+        let mut command = Command::new(program());
+        command.args(["serve", "--http", "127.0.0.1:0", "--drain", drain]).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.split('/').nth(2).unwrap().to_owned();
+        Self { child, address }
+    }
+
+    /// The status of a health check, unless the server accepts no connections.
+    fn health(&self) -> Option<String> {
+        let mut stream = TcpStream::connect(&self.address).ok()?;
+        stream.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        answer.split(' ').nth(1).map(str::to_owned)
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    fn exit_code(&mut self, mut meanwhile: impl FnMut(&Self)) -> Option<i32> {
+        let mut code = None;
+        eventually("the server has ended", || {
+            code = self.child.try_wait().unwrap().map(|status| status.code());
+            code.is_some() || {
+                meanwhile(self);
+                false
+            }
+        });
+        code.flatten()
+    }
+}
+
+impl Drop for HttpServer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn server_drains_at_a_signal() {
+    let mut server = HttpServer::start("0");
+    assert_eq!(server.health().as_deref(), Some("200"));
+    server.signal(Signal::TERM);
+    assert_eq!(server.exit_code(|_| {}), Some(0));
+    let mut server = HttpServer::start("60");
+    server.signal(Signal::TERM);
+    eventually("the balancer learns of it", || server.health().as_deref() == Some("503"));
+    // One that follows at once is a copy of the first.
+    assert_eq!(server.exit_code(|server| server.signal(Signal::INT)), Some(130));
 }
