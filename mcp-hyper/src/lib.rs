@@ -129,13 +129,15 @@ pub mod guide;
 #[cfg(feature = "host")]
 pub mod host;
 mod io;
-#[cfg(any(feature = "auth", feature = "host"))]
+#[cfg(any(feature = "auth", feature = "host", all(feature = "server", feature = "seal")))]
 mod private_files;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod runtime;
 #[cfg(feature = "server")]
 mod server;
+#[cfg(all(feature = "server", feature = "seal"))]
+mod shared_folder;
 #[cfg(all(feature = "server", feature = "skills"))]
 pub mod skills;
 mod task_set;
@@ -164,6 +166,8 @@ pub use runtime::{Acceptor, DefaultRuntime, Endpoint, Runtime, Stream};
 pub use runtime::{Tokio, TokioSocket};
 #[cfg(all(feature = "server", feature = "tls"))]
 pub use server::TlsPeer;
+#[cfg(all(feature = "server", feature = "seal"))]
+pub use shared_folder::SharedFolder;
 #[cfg(feature = "client")]
 pub use {
     client::{

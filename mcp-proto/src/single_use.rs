@@ -133,9 +133,15 @@ impl UsedIds {
         Self(Mutex::new(FairTable::new(most)))
     }
 
+    /// Records a use that this or another store has accepted before, even if the store is full: for stores that keep a
+    /// journal, from which they make the table again.
+    pub fn restore(&self, claim: &Claim) {
+        let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        used.insert_over(claim.id, &claim.owner, ());
+        used.set_idle(claim.id, Some(on_clock(claim.expires)));
+    }
+
     fn record(&self, claim: &Claim) -> Result<ClaimOutcome, ClaimError> {
-        // The table orders its entries by instants: these are measured on the clock of the claims.
-        let on_clock = |time: UnixTime| Instant::from_origin(time.since_epoch());
         let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while used.pop_idle(on_clock(claim.now)).is_some() {}
         if used.get(claim.id).is_some() {
@@ -145,6 +151,11 @@ impl UsedIds {
         used.set_idle(claim.id, Some(on_clock(claim.expires)));
         Ok(ClaimOutcome::First)
     }
+}
+
+/// The table orders its entries by instants: these are measured on the clock of the claims.
+fn on_clock(time: UnixTime) -> Instant {
+    Instant::from_origin(time.since_epoch())
 }
 
 impl Default for UsedIds {

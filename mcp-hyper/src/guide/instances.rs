@@ -19,8 +19,9 @@
 //! | tasks: input and cancellation reach the instance that runs a task within its [poll interval](mcp_proto::front::tasks::TaskConfig::poll_interval) | [`TaskConfig::store`](mcp_proto::front::tasks::TaskConfig::store) |
 //! | changes of lists and resources that the application reports at one of them | [`ServerOptions::relay_changes`](crate::ServerOptions::relay_changes) |
 //!
-//! `redis::Redis`, with the feature `redis`, is the store of all of them, and the relay. Notifications about a task reach
-//! only clients that listen at the instance that runs it.
+//! `redis::Redis`, with the feature `redis`, is the store of all of them, and the relay. Several processes on one machine
+//! can share a folder instead: `SharedFolder` is the same stores, and no relay. Notifications about a task reach only clients
+//! that listen at the instance that runs it.
 //!
 //! ```no_run
 //! use std::future::{Future, pending};

@@ -163,6 +163,16 @@ impl MemoryStore {
         Self { table: Mutex::new(table) }
     }
 
+    /// Puts a record back that this or another store has accepted before, whatever its version and the limits: for stores
+    /// that keep a journal, from which they make the table again. It replaces the record with its id.
+    pub fn restore(&self, record: TaskRecord) {
+        let mut table = lock(&self.table);
+        match table.tasks.contains_key(&record.id) {
+            true => table.replace(record),
+            false => table.insert(record),
+        }
+    }
+
     /// The number of stored tasks.
     pub fn len(&self) -> usize {
         lock(&self.table).tasks.len()
@@ -184,6 +194,13 @@ impl TaskTable {
         if !self.counts.allows(owner, 1) || !self.bytes.allows(owner, bytes) {
             return Err(StoreError::Full);
         }
+        self.insert(record);
+        Ok(())
+    }
+
+    /// Adds a record whose id is new.
+    fn insert(&mut self, record: TaskRecord) {
+        let (owner, bytes) = (&record.quota_owner, record.bytes());
         self.counts.take(owner, 1);
         self.bytes.take(owner, bytes);
         let place = self.next_sequence;
@@ -191,21 +208,27 @@ impl TaskTable {
         self.by_owner.insert((record.owner.clone(), place), record.id.clone());
         self.expiry.extend(record.expires_at().map(|end| (end, record.id.clone())));
         self.tasks.insert(record.id.clone(), StoredTask { record, sequence: place, bytes });
-        Ok(())
     }
 
     fn update(&mut self, mut record: TaskRecord) -> Result<(), StoreError> {
-        let kept = self.tasks.get_mut(&record.id).ok_or(StoreError::Conflict)?;
+        let kept = self.tasks.get(&record.id).ok_or(StoreError::Conflict)?;
         if kept.record.version != record.version {
             return Err(StoreError::Conflict);
         }
-        let bytes = record.bytes();
-        record.quota_owner = kept.record.quota_owner.clone();
-        let more = bytes.saturating_sub(kept.bytes);
-        if more > 0 && !self.bytes.allows(&record.quota_owner, more) {
+        let more = record.bytes().saturating_sub(kept.bytes);
+        if more > 0 && !self.bytes.allows(&kept.record.quota_owner, more) {
             return Err(StoreError::Full);
         }
         record.version = record.version.saturating_add(1);
+        self.replace(record);
+        Ok(())
+    }
+
+    /// Replaces the record with the id of this one.
+    fn replace(&mut self, mut record: TaskRecord) {
+        let Some(kept) = self.tasks.get_mut(&record.id) else { return };
+        let bytes = record.bytes();
+        record.quota_owner = kept.record.quota_owner.clone();
         self.bytes.give_back(&record.quota_owner, kept.bytes);
         self.bytes.take(&record.quota_owner, bytes);
         kept.bytes = bytes;
@@ -214,7 +237,6 @@ impl TaskTable {
         }
         self.expiry.extend(record.expires_at().map(|end| (end, record.id.clone())));
         kept.record = record;
-        Ok(())
     }
 
     fn list(

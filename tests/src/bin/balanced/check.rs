@@ -11,12 +11,13 @@ use serde_json::json;
 use smol::Timer;
 
 use crate::instance_log::{InstanceLog, connect, ensure, expected, shown};
-use crate::{Outcome, legacy, outage};
+use crate::{Outcome, drain, legacy, outage};
 
 /// Time limit of one check; none takes nearly as long.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Checks one part with this number of calls to this number of instances, and prints its observations.
+/// Checks one part with this number of calls to this number of instances, and prints its observations. For `drain`, the
+/// store is the process of the instance that drains.
 pub(crate) async fn check(
     socket: &Path,
     part: &str,
@@ -35,6 +36,7 @@ pub(crate) async fn check(
         match part {
             "sessions" => return legacy::check_sessions(socket, calls).await,
             "results" => return legacy::check_results(socket, calls).await,
+            "drain" => return drain::check_drain(socket, instances, store).await,
             _ => {}
         }
         let (client, trace) = connect(socket, EraPolicy::ModernOnly)?;
@@ -42,7 +44,7 @@ pub(crate) async fn check(
         match part {
             "trips" => check_input_rounds(&client, &trace, calls).await,
             "tasks" => check_tasks(&client, &trace, calls).await,
-            "outage" => outage::check_outage(&client, calls, instances, store).await,
+            "outage" => outage::check_outage(&client, &trace, calls, instances, store).await,
             "cancellation" => check_cancellation(&client, calls, instances).await,
             _ => Err(format!("unknown part {part:?}").into()),
         }

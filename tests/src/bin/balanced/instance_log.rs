@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mcp_hyper::{ClientOptions, WireEvent};
@@ -11,13 +12,21 @@ use mcp_proto::schema::{ElicitParams, ElicitResult, ElicitValue, Map};
 
 use crate::Outcome;
 
-/// The instances that answered, in order.
+/// The instances that answered, in order, and how many requests they refused.
 #[derive(Clone, Default)]
-pub(crate) struct InstanceLog(Arc<Mutex<Vec<String>>>);
+pub(crate) struct InstanceLog {
+    answers: Arc<Mutex<Vec<String>>>,
+    unavailable: Arc<AtomicUsize>,
+}
 
 impl InstanceLog {
     fn entries(&self) -> MutexGuard<'_, Vec<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of answers with status 503 and `Retry-After`.
+    pub(crate) fn unavailable(&self) -> usize {
+        self.unavailable.load(Ordering::SeqCst)
     }
 
     /// The instances that answered since the last [`take`](Self::take).
@@ -44,7 +53,9 @@ pub(crate) fn connect(socket: &Path, mode: EraPolicy) -> Outcome<(Client, Instan
         .handlers(ClientHandlers::new().elicitation(async |params, _| answer(&params)))
         .unix_socket(socket)
         .on_wire(move |event| {
-            if let WireEvent::Head { headers, .. } = event {
+            if let WireEvent::Head { status, headers, .. } = event {
+                let is_unavailable = status.as_u16() == 503 && headers.contains_key("retry-after");
+                seen.unavailable.fetch_add(usize::from(is_unavailable), Ordering::SeqCst);
                 let instance = headers.get("x-instance").and_then(|value| value.to_str().ok());
                 seen.entries().push(instance.unwrap_or("none").to_owned());
             }
@@ -55,7 +66,7 @@ pub(crate) fn connect(socket: &Path, mode: EraPolicy) -> Outcome<(Client, Instan
 }
 
 /// Fills each field with its name and the form's message.
-fn answer(params: &ElicitParams) -> ElicitResult {
+pub(crate) fn answer(params: &ElicitParams) -> ElicitResult {
     let ElicitParams::Form(form) = params else { return ElicitResult::decline() };
     let fields = form.requested_schema.properties.iter();
     let filled = fields.map(|(name, _)| (name, ElicitValue::String(format!("{name} of {}", form.message))));

@@ -60,7 +60,8 @@ pub(crate) async fn check_results(socket: &Path, calls: u32) -> Outcome {
     Ok(())
 }
 
-async fn open(socket: &Path) -> Outcome<Vec<(Client, InstanceLog)>> {
+/// Opens sessions, at different instances.
+pub(crate) async fn open(socket: &Path) -> Outcome<Vec<(Client, InstanceLog)>> {
     let mut sessions = Vec::new();
     for _ in 0..SESSIONS {
         let (client, trace) = connect(socket, EraPolicy::LegacyOnly)?;

@@ -4,19 +4,21 @@
 //! balanced serve NAME KEY STORE
 //! balanced check SOCKET PART CALLS INSTANCES STORE
 //! balanced compare STORE
+//! balanced measure STORE
 //! ```
 //!
-//! `tests/balanced` runs it: instances that share `KEY`, a file of 32 bytes, and `STORE`, a folder for tasks or the URL of
-//! a Redis; nginx before them, at a Unix socket; and the client, which makes `CALLS` calls for one part of the checks.
-//! `compare` calls an empty Redis and a store in memory alike, and compares what they do.
+//! `tests/balanced` runs it: instances that share `KEY`, a file of 32 bytes, and `STORE`, a folder or the URL of a Redis;
+//! nginx or HAProxy before them, at a Unix socket; and the client, which makes `CALLS` calls for one part of the checks.
+//! `compare` calls an empty Redis and a store in memory alike, and compares what they do; `measure` times calls with both.
 
 mod check;
 mod compare;
+mod drain;
 mod instance_log;
 mod legacy;
+mod measure;
 mod outage;
 mod serve;
-mod store;
 
 use std::error::Error;
 use std::path::Path;
@@ -34,9 +36,11 @@ fn main() -> ExitCode {
             smol::block_on(check::check(Path::new(socket), part, (calls, instances), store))
         }
         ["compare", store] => smol::block_on(compare::compare(store)),
+        ["measure", store] => smol::block_on(measure::measure(store)),
         _ => {
             eprintln!(
-                "balanced serve NAME KEY STORE | balanced check SOCKET PART CALLS INSTANCES STORE | balanced compare STORE"
+                "balanced serve NAME KEY STORE | balanced check SOCKET PART CALLS INSTANCES STORE | \
+                 balanced compare STORE | balanced measure STORE"
             );
             return ExitCode::from(2);
         }

@@ -11,10 +11,16 @@ use smol::net::TcpStream;
 
 use crate::Outcome;
 use crate::check::until_waiting;
-use crate::instance_log::ensure;
+use crate::instance_log::{InstanceLog, ensure};
 
 /// Starts tasks, ends Redis, which its supervisor starts again, and checks what fails meanwhile and that no task is lost.
-pub(crate) async fn check_outage(client: &Client, calls: u32, instances: usize, store: &str) -> Outcome {
+pub(crate) async fn check_outage(
+    client: &Client,
+    trace: &InstanceLog,
+    calls: u32,
+    instances: usize,
+    store: &str,
+) -> Outcome {
     let mut tasks = Vec::new();
     for _ in 0..calls {
         tasks.push(start_task(client).await?);
@@ -31,6 +37,7 @@ pub(crate) async fn check_outage(client: &Client, calls: u32, instances: usize, 
         ensure(begun.elapsed() < Duration::from_secs(5), || "no task was refused".to_owned())?;
     };
     ensure(refusal.contains("the task store failed"), || format!("a task was refused otherwise: {refusal}"))?;
+    ensure(trace.unavailable() > 0, || "a task was refused without status 503 and `Retry-After`".to_owned())?;
     // What needs no store goes on.
     client.call_tool("waiting", json!({})).await?;
     // The instances take turns, and each has its own pauses between attempts: after some new tasks in a row, each has Redis
@@ -62,9 +69,10 @@ pub(crate) async fn check_outage(client: &Client, calls: u32, instances: usize, 
     // Request states are refused that were sealed less than a second after Redis came back.
     Timer::after(Duration::from_secs(1)).await;
     println!(
-        "{} tasks survive an outage of {:.1} s; meanwhile: {refusal}",
+        "{} tasks survive an outage of {:.1} s; meanwhile, {} requests got 503: {refusal}",
         tasks.len(),
-        outage.as_secs_f32()
+        outage.as_secs_f32(),
+        trace.unavailable()
     );
     Ok(())
 }

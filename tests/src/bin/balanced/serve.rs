@@ -1,37 +1,44 @@
 //! One instance of the server.
 
+use std::future::pending;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use mcp_hyper::ServerOptions;
+use async_signal::{Signal, Signals};
 use mcp_hyper::redis::{Redis, RedisOptions};
+use mcp_hyper::{ServerOptions, SharedFolder};
 use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
-use mcp_proto::front::{Context, HandlerError, NoArguments, Router, SingleUse, UsedIds};
+use mcp_proto::front::{Context, HandlerError, NoArguments, Router, SingleUse};
 use mcp_proto::peer::server::{SealKey, Sealer};
 use mcp_proto::schema::{ElicitParams, ElicitSchema, ElicitValue, PrimitiveSchema, StringSchema, Tool};
 use mcp_proto::transport::http::server::SessionPrefix;
 use serde::Deserialize;
 use serde_json::json;
 use smol::Timer;
+use smol::future::or;
 use smol::net::TcpListener;
+use smol::stream::StreamExt as _;
 
 use crate::Outcome;
-use crate::store::FolderStore;
 
-/// Serves on a port that the system chooses, and prints its address. The store is a folder, or a Redis by its URL.
+/// How long an instance serves after SIGTERM: several intervals of the balancer's checks.
+const NOTICE: Duration = Duration::from_secs(1);
+
+/// Serves on a port that the system chooses, and prints its address, until SIGTERM. The store is a folder, or a Redis by its
+/// URL.
 pub(crate) async fn serve(name: &str, key: &Path, store: &str) -> Outcome {
     let key: [u8; 32] = std::fs::read(key)?.try_into().map_err(|_| "the key does not have 32 bytes")?;
     let mut tasks = TaskConfig::default();
-    let mut single_use: Arc<dyn SingleUse> = Arc::new(UsedIds::default());
-    tasks.store = if store.starts_with("redis:") {
+    let single_use: Arc<dyn SingleUse>;
+    if store.starts_with("redis:") {
         let redis = connect_redis(store).await?;
-        single_use = Arc::new(redis.clone());
-        Arc::new(redis)
+        (tasks.store, single_use) = (Arc::new(redis.clone()), Arc::new(redis));
     } else {
-        Arc::new(FolderStore::new(Path::new(store)))
-    };
+        let folder = SharedFolder::new(store);
+        (tasks.store, single_use) = (Arc::new(folder.clone()), Arc::new(folder));
+    }
     tasks.poll_interval = Duration::from_millis(100);
     let sealer = Sealer::new(SealKey::new(key), []);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -40,9 +47,16 @@ pub(crate) async fn serve(name: &str, key: &Path, store: &str) -> Outcome {
     let prefix = SessionPrefix::new(name)?;
     let options = ServerOptions::new(router)
         .configure(|config| config.session_prefix = Some(prefix))
+        .health("/healthz", || true)
         .on_error(|error| eprintln!("{error}"));
-    let (_server, driver) = options.listen(listener);
-    driver.await?;
+    let (server, driver) = options.listen(listener);
+    let mut signals = Signals::new([Signal::Term])?;
+    let draining = async {
+        signals.next().await;
+        server.drain(NOTICE);
+        pending().await
+    };
+    or(driver, draining).await?;
     Ok(())
 }
 
