@@ -124,10 +124,14 @@ fn hold() -> Tool {
 }
 
 fn web(store: Arc<dyn TaskStore>) -> (HttpHarness, ParkedHandlers) {
+    web_with(store, TaskConfig::default().ttl)
+}
+
+fn web_with(store: Arc<dyn TaskStore>, ttl: Duration) -> (HttpHarness, ParkedHandlers) {
     let held = ParkedHandlers::default();
     let holding = held.clone();
     let mut config = TaskConfig::default();
-    config.store = store;
+    (config.store, config.ttl) = (store, ttl);
     let router = Router::new("worker", "1")
         .tasks(config)
         .task_tool(hold(), TaskChoice::Required, move |NoArguments {}, cx: Context| holding.park(cx))

@@ -147,6 +147,8 @@ struct TaskRun<M: HandlerMode> {
     storing: Option<StoreOperation>,
     /// The version in the store; `None` until the task is created there.
     version: Option<u64>,
+    /// Whether the store has lost the task: the next save creates it again.
+    is_lost: bool,
     /// The status that the client was last notified of.
     published_status: TaskStatus,
     /// When the task expires, until then.
@@ -162,7 +164,7 @@ struct TaskRun<M: HandlerMode> {
     save_failed: bool,
     /// The number of successive conflicts with changes of other instances.
     conflicts: u8,
-    /// Whether the final state is kept in memory until the task expires, because the store failed to save it.
+    /// Whether the final state is kept in memory, because the store failed to save it.
     retains_result: bool,
 }
 
@@ -204,6 +206,7 @@ impl<M: HandlerMode> TaskRun<M> {
             tool,
             storing: Some(storing),
             version: None,
+            is_lost: false,
             published_status: TaskStatus::Working,
             deadline,
             next_refresh: None,
@@ -389,7 +392,14 @@ impl<M: HandlerMode> TaskRun<M> {
         self.pending_publish = self.task.take_unpublished().or(self.pending_publish.take());
         let record = TaskRecord { version, ..self.task.record() };
         let store = service.registry.config.store.clone();
-        self.storing = Some(Box::pin(async move { StoreResult::Updated(store.update(record).await) }));
+        let is_lost = mem::take(&mut self.is_lost);
+        self.storing = Some(Box::pin(async move {
+            StoreResult::Updated(if is_lost {
+                store.create(TaskRecord { version: version.saturating_add(1), ..record }).await
+            } else {
+                store.update(record).await
+            })
+        }));
     }
 
     /// Handles the end of a save, successful or not. Listeners are notified only now: their answers may reach an
@@ -403,14 +413,24 @@ impl<M: HandlerMode> TaskRun<M> {
 
     /// Looks up changes of other instances. A pending save would detect them as well.
     fn refresh(&mut self, service: &TaskService) {
-        if self.storing.is_some() || self.version.is_none() || self.task.has_ended() {
+        if self.storing.is_some() || self.version.is_none() {
             return;
         }
         if mem::take(&mut self.save_failed) {
             return self.task.mark_unsaved();
         }
+        if self.task.has_ended() {
+            return;
+        }
         let (store, id) = (service.registry.config.store.clone(), self.task.initial.id.clone());
         self.storing = Some(Box::pin(async move { StoreResult::Refreshed(store.get(&id).await) }));
+    }
+
+    /// Whether a record is not the one that this instance has stored: others changed it, or a failover forgot the last
+    /// writes.
+    fn is_changed(&self, record: &TaskRecord) -> bool {
+        // Others may have reached the same version from an earlier one. Only they store answers, or end a running task.
+        Some(record.version) != self.version || !record.answers.is_empty() || record.state.is_terminal()
     }
 
     /// Merges the changes of other instances.
@@ -424,7 +444,14 @@ impl<M: HandlerMode> TaskRun<M> {
             }
             Some(record) => self.task.force_end(record.state),
             // The store deleted it because it expired.
-            None => self.task.force_end(StoredTaskState::Cancelled),
+            None if self.task.initial.is_expired(service.now()) => {
+                self.task.force_end(StoredTaskState::Cancelled);
+            }
+            // A failover forgot its creation.
+            None => {
+                self.is_lost = true;
+                return self.task.mark_unsaved();
+            }
         }
         self.task.mark_saved();
         if let Some(record) = self.task.take_unpublished() {
@@ -443,6 +470,7 @@ impl<M: HandlerMode> TaskRun<M> {
             }
             StoreResult::Updated(Ok(())) => {
                 self.conflicts = 0;
+                self.retains_result = false;
                 self.version = self.version.map(|version| version.saturating_add(1));
                 self.handle_saved(service);
             }
@@ -454,7 +482,7 @@ impl<M: HandlerMode> TaskRun<M> {
             StoreResult::Updated(Err(error)) | StoreResult::Reread(Err(error)) => {
                 self.handle_save_failure(service, &error)
             }
-            StoreResult::Refreshed(Ok(Some(record))) if Some(record.version) <= self.version => {}
+            StoreResult::Refreshed(Ok(Some(record))) if !self.is_changed(&record) => {}
             // The next refresh tries again.
             StoreResult::Refreshed(Err(_)) => {}
             StoreResult::Reread(Ok(record)) | StoreResult::Refreshed(Ok(record)) => {
@@ -463,8 +491,8 @@ impl<M: HandlerMode> TaskRun<M> {
         }
     }
 
-    /// Handles a failed save. Changes of a running task are saved with the next change or refresh; a final state is
-    /// kept.
+    /// Handles a failed save. Changes are saved with the next change or refresh; a final state is kept until then, and
+    /// without a shared store until the task expires.
     fn handle_save_failure(&mut self, service: &TaskService, error: &StoreError) {
         let is_over = self.task.has_ended();
         if is_over && *error == StoreError::Full && !self.retains_result && !self.task.is_result_lost() {
@@ -474,8 +502,9 @@ impl<M: HandlerMode> TaskRun<M> {
         self.handle_saved(service);
         // The next save reads the record again if others have changed it.
         self.conflicts = 0;
-        self.save_failed = !is_over;
-        self.retains_result = is_over && self.deadline.is_some();
+        self.save_failed = true;
+        let is_saved_later = self.next_refresh.is_some() && self.task.initial.ttl.is_none();
+        self.retains_result = is_over && (self.deadline.is_some() || is_saved_later);
     }
 }
 

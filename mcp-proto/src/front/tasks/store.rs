@@ -23,6 +23,10 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 /// A store only keeps records: its caller compares the [owner](TaskRecord::owner) in the record on every access.
 /// [`TaskRecord::to_json`] and [`TaskRecord::from_json`] are for stores that keep text.
 ///
+/// A database that fails over to a replica may forget its last writes. The instance that runs a task stores it again at
+/// its next [lookup](super::TaskConfig::poll_interval). A task whose result was forgotten shows as working until it
+/// expires, and one that was forgotten after its end is unknown.
+///
 /// Drivers poll its futures, which must not block. They may be dropped at any time; the operation may then have
 /// happened or not.
 ///

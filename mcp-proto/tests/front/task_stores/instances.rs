@@ -255,6 +255,87 @@ fn shared_store_that_failed_receives_the_change_later() {
     assert_eq!(get(&mut other, &id)["statusMessage"], "half done");
 }
 
+/// Otherwise the other instances would report the task as running until it expires.
+#[test]
+fn shared_store_that_failed_receives_the_result_later() {
+    for ttl in [Duration::from_secs(60), Duration::MAX] {
+        let store = shared(1000);
+        let ((mut one, held), (mut other, _)) = (web_with(store.clone(), ttl), web_with(store.clone(), ttl));
+        let id = begin(&mut one);
+        store.break_down();
+        held.release("done");
+        one.poll_driver();
+        one.advance(SECOND);
+        store.repair();
+        assert_eq!((status(&mut one, &id), status(&mut other, &id)), (json!("completed"), json!("working")));
+        one.advance(SECOND);
+        assert_eq!(status(&mut other, &id), "completed");
+    }
+}
+
+// --- A failover of the store ---
+
+/// Replaces all that the store has by this record: its last writes are forgotten.
+fn fail_over(store: &SlowStore, record: Option<TaskRecord>) {
+    block_on(store.inner.expire(at(u64::MAX / 2))).unwrap();
+    record.into_iter().for_each(|record| block_on(store.inner.create(record)).unwrap());
+}
+
+/// A task that waits, its record at first, and then `changes` more.
+fn changed(changes: u64) -> (Arc<SlowStore>, [HttpHarness; 2], ParkedHandlers, Value, TaskRecord) {
+    let store = shared(1000);
+    let (mut one, other, [held, _]) = two_instances_with(store.clone());
+    let id = begin(&mut one);
+    let stored = |store: &SlowStore| block_on(store.get(id.as_str().unwrap())).unwrap().unwrap();
+    let first = stored(&store);
+    let context = held.context();
+    for change in 0..changes {
+        context.status(change.to_string());
+        one.poll_driver();
+    }
+    assert_eq!((first.version, stored(&store).version), (0, changes));
+    (store, [one, other], held, id, first)
+}
+
+#[test]
+fn forgotten_changes_of_a_running_task_are_stored_again() {
+    let (store, [mut one, mut other], held, id, first) = changed(2);
+    fail_over(&store, Some(first));
+    assert_eq!(get(&mut other, &id)["statusMessage"], Value::Null);
+    one.advance(SECOND);
+    assert_eq!(get(&mut other, &id)["statusMessage"], "1");
+    held.release("done");
+    one.poll_driver();
+    assert_eq!(status(&mut other, &id), "completed");
+}
+
+/// S11.8: from a version that is lower than the last one that the running instance stored, or equal to it.
+#[test]
+fn task_is_cancelled_by_another_instance_after_a_failover() {
+    for changes in [3, 1] {
+        let (store, [mut one, mut other], held, id, first) = changed(changes);
+        fail_over(&store, Some(first));
+        answer(&mut other, "tasks/cancel", json!({"taskId": id}));
+        one.advance(SECOND);
+        assert_eq!((status(&mut one, &id), held.dropped_count()), (json!("cancelled"), 1), "{changes}");
+    }
+}
+
+#[test]
+fn task_whose_creation_was_forgotten_is_stored_again() {
+    let (store, [mut one, mut other], held, id, _) = changed(1);
+    fail_over(&store, None);
+    assert_eq!(answer(&mut other, "tasks/get", json!({"taskId": id}))["error"]["code"], -32602);
+    one.advance(SECOND);
+    assert_eq!(get(&mut other, &id)["statusMessage"], "0");
+    fail_over(&store, None);
+    // The instance has not noticed it before it stores the result.
+    held.release("done");
+    one.poll_driver();
+    one.poll_driver();
+    assert_eq!(status(&mut other, &id), "completed");
+}
+
 // --- A store that is not shared ---
 
 #[test]
