@@ -146,7 +146,8 @@
 //! | the driver is ready | | |
 //!
 //! The notice must be longer than the balancer takes: with the checks above, 2 s and the time of an answer. Tasks that still
-//! run at the instance end with it; the store has those that are done.
+//! run at the instance end with it; the store has those that are done. The tasks of an instance that was killed show as
+//! working until they expire.
 //!
 //! A health check tells that the process serves and does not drain. Its function may also read a flag of the application,
 //! such as whether Redis is connected (`redis::RedisOptions::on_event`); but when all instances lose the same Redis, the
@@ -183,8 +184,18 @@
 //! | tasks that run | go on; their results are stored when Redis is back |
 //! | a command whose reply was lost | is sent again, and does no more the second time |
 //!
-//! After Redis was restarted, or another took over, states and proofs are refused that were issued before, or less than a
-//! second after it: the clocks of Redis and of the instances must agree to one second.
+//! After Redis was restarted, or another took over, or its database was emptied, states and proofs are refused that were
+//! issued before, or less than a second after it: the clocks of Redis and of the instances must agree to one second.
+//! Sentinel and hosted services close the connections of a Redis whose role they change, by which instances notice it. If
+//! you change it by hand, close them too: `CLIENT KILL TYPE normal`.
+//!
+//! What another Redis lacks that took over:
+//!
+//! | | |
+//! |---|---|
+//! | changes of a task that runs, or its creation | its instance stores it again within the poll interval; until then, others do not know them |
+//! | the result of a task | the task shows as working until it expires |
+//! | answers to a task, or its cancellation | are gone: the task waits for them, or runs on, until it expires |
 //!
 //! # Keys of request states
 //!

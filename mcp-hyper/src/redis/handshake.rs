@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_lite::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -10,7 +9,7 @@ use mcp_proto::UnixTime;
 
 use super::options::Settings;
 use super::resp::{Decoder, MalformedReply, Reply, encode};
-use super::{RedisError, text};
+use super::{RedisError, parse_millis, text};
 use crate::runtime::Stream;
 
 /// Stores which Redis has the records, and since when; returns that time in milliseconds. A Redis that has just been
@@ -52,16 +51,13 @@ pub(super) async fn greet(
     let [identified] = exchange(stream, decoder, [encode(identify)]).await?;
     let (is_restarted, since) = match &checked(identified)? {
         Reply::Array(values) => match &values[..] {
-            [Reply::Integer(changed), since] => {
-                (*changed == 1, text(since).and_then(|since| since.parse().ok()))
-            }
+            [Reply::Integer(changed), since] => (*changed == 1, parse_millis(since)),
             _ => (false, None),
         },
         _ => (false, None),
     };
-    let since = since.ok_or(RedisError::UnexpectedReply)?;
     Ok(Greeting {
-        lost_before: UnixTime::from_epoch(Duration::from_millis(since)),
+        lost_before: since.ok_or(RedisError::UnexpectedReply)?,
         is_restarted,
         not_durable: info.describe_loss(&appendfsync),
     })
@@ -133,7 +129,7 @@ pub(super) fn malformed(MalformedReply(why): MalformedReply) -> RedisError {
 }
 
 /// Turns an error reply into the error of the connection.
-fn checked(reply: Reply) -> Result<Reply, RedisError> {
+pub(super) fn checked(reply: Reply) -> Result<Reply, RedisError> {
     let Reply::Error(error) = reply else { return Ok(reply) };
     Err(match RedisError::from_reply(error) {
         RedisError::Refused(error) if error.starts_with("ERR ") => RedisError::Unsuitable(error),
@@ -145,10 +141,10 @@ fn checked(reply: Reply) -> Result<Reply, RedisError> {
 }
 
 /// The fields of `INFO`.
-struct Info<'a>(BTreeMap<&'a str, &'a str>);
+pub(super) struct Info<'a>(BTreeMap<&'a str, &'a str>);
 
 impl<'a> Info<'a> {
-    fn parse(text: &'a str) -> Self {
+    pub(super) fn parse(text: &'a str) -> Self {
         Self(text.lines().filter_map(|line| line.split_once(':')).collect())
     }
 
@@ -156,7 +152,7 @@ impl<'a> Info<'a> {
         self.0.get(name).copied().unwrap_or_default()
     }
 
-    fn check(&self) -> Result<(), RedisError> {
+    pub(super) fn check(&self) -> Result<(), RedisError> {
         if self.get("loading") == "1" {
             return Err(RedisError::Unavailable("it is loading its data".to_owned()));
         }

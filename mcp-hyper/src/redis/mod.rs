@@ -41,7 +41,7 @@
 //! last changes in a crash.
 //!
 //! A Redis that was restarted, or that took over from another, may lack the last changes. [`Redis::lost_before`] is the
-//! time of that: request states and proofs of before are refused.
+//! time of that: request states and proofs of before are refused. The same holds once its database was emptied.
 //!
 //! Redis Cluster and Sentinel are not supported: the URL names the one primary, by a name or an address that moves to the
 //! next one.
@@ -56,6 +56,7 @@ mod single_use;
 mod tasks;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_lite::future::or;
 use mcp_proto::{HumanDuration, UnixTime};
@@ -66,6 +67,9 @@ use self::resp::{Reply, encode};
 
 pub use driver::RedisDriver;
 pub use options::{RedisEvent, RedisOptions};
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub use resp::fuzzing::replies as fuzz_replies;
 
 /// A handle of a connection to Redis. Clones share the connection, which is closed when the last of them is dropped.
 #[derive(Clone)]
@@ -149,7 +153,7 @@ impl Redis {
     }
 
     /// The time before which records may be lost: when this Redis was first seen to have been started, or to have taken
-    /// over from another, by the clock of Redis. `None` before the first connection.
+    /// over from another, by the clock of Redis and as of the last connection. `None` before the first one.
     pub fn lost_before(&self) -> Option<UnixTime> {
         self.0.shared.lost_before()
     }
@@ -202,6 +206,11 @@ fn text(reply: &Reply) -> Option<&str> {
         Reply::Text(text) => std::str::from_utf8(text).ok(),
         _ => None,
     }
+}
+
+/// The time of a reply in milliseconds.
+fn parse_millis(reply: &Reply) -> Option<UnixTime> {
+    text(reply)?.parse().ok().map(|millis| UnixTime::from_epoch(Duration::from_millis(millis)))
 }
 
 debug_fields! { Redis(self) { prefix = self.0.settings.prefix } }

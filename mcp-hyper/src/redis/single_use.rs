@@ -6,10 +6,21 @@ use mcp_proto::front::{Claim, ClaimError, ClaimFuture, ClaimOutcome, SingleUse};
 
 use super::resp::Reply;
 use super::tasks::MOST_MILLIS;
-use super::{Redis, RedisError, random_token};
+use super::{Redis, RedisError, parse_millis, random_token};
 
 /// How far the clocks of Redis and of the instances may differ.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
+
+/// KEYS: id, what Redis is. ARGV: token, lifetime in milliseconds. Returns the time before which records may be lost, and
+/// the token that was stored before. A database that has no such time was emptied since its instances connected.
+const CLAIM: &str = "
+local since = redis.call('HGET', KEYS[2], 'since')
+if not since then
+  local time = redis.call('TIME')
+  since = string.format('%.0f', time[1] * 1000 + math.ceil(time[2] / 1000))
+  redis.call('HSET', KEYS[2], 'since', since)
+end
+return {since, redis.call('SET', KEYS[1], ARGV[1], 'NX', 'GET', 'PX', ARGV[2])}";
 
 impl Redis {
     async fn record_use(&self, claim: &Claim) -> Result<ClaimOutcome, RedisError> {
@@ -19,16 +30,16 @@ impl Redis {
         let millis =
             lifetime.saturating_add(self.0.settings.timeout).as_millis().min(MOST_MILLIS).to_string();
         let token = random_token()?;
-        let command =
-            [&b"SET"[..], key.as_bytes(), token.as_bytes(), b"NX", b"GET", b"PX", millis.as_bytes()];
-        let reply = self.run(command).await?;
-        // Of the connection of the reply, or of a later one.
-        let before = self.lost_before().ok_or(RedisError::UnexpectedReply)? + CLOCK_TOLERANCE;
-        match reply {
+        let arguments = [token.as_bytes(), millis.as_bytes()];
+        let reply = self.script(CLAIM, &[&key, &self.key("redis", "")], &arguments).await?;
+        let Reply::Array(values) = &reply else { return Err(RedisError::UnexpectedReply) };
+        let [since, stored] = &values[..] else { return Err(RedisError::UnexpectedReply) };
+        let before = parse_millis(since).ok_or(RedisError::UnexpectedReply)? + CLOCK_TOLERANCE;
+        match stored {
             Reply::Nil | Reply::Text(_) if claim.since < before => Ok(ClaimOutcome::Forgotten { before }),
             Reply::Nil => Ok(ClaimOutcome::First),
             // The same command was sent twice.
-            Reply::Text(stored) if stored == token.as_bytes() => Ok(ClaimOutcome::First),
+            Reply::Text(stored) if *stored == token.as_bytes() => Ok(ClaimOutcome::First),
             Reply::Text(_) => Ok(ClaimOutcome::Repeated),
             _ => Err(RedisError::UnexpectedReply),
         }
@@ -37,8 +48,8 @@ impl Redis {
 
 /// Records expire by Redis's clock. Those of all owners are limited by its `maxmemory`.
 ///
-/// After a restart or a failover of Redis, ids are refused that could be used before it, or less than a second after it:
-/// the clocks of Redis and of the instances may differ by that.
+/// After a restart or a failover of Redis, or after its database was emptied, ids are refused that could be used before
+/// it, or less than a second after it: the clocks of Redis and of the instances may differ by that.
 impl SingleUse for Redis {
     fn claim(&self, claim: Claim) -> ClaimFuture {
         let redis = self.clone();
