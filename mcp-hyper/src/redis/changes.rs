@@ -15,10 +15,10 @@ use mcp_proto::front::http::{Change, ChangeRelay, ChangeStream, PublishFuture};
 use mcp_proto::peer::server::ListKind;
 
 use super::connection::Shared;
-use super::handshake::{exchange, log_in, read_reply};
+use super::handshake::{checked, exchange, log_in, read_reply};
 use super::options::Settings;
 use super::resp::{Decoder, Reply, encode};
-use super::{Redis, RedisError, text};
+use super::{Redis, RedisError, RedisEvent, text};
 use crate::runtime::Stream;
 
 /// The time without a message after which a subscription checks that its connection still works.
@@ -32,7 +32,7 @@ const LISTS: [(&str, ListKind); 3] =
 const RESOURCE: &str = "resource ";
 
 /// Encodes changes as a message: the names of lists and the URIs of resources, with zero bytes in between.
-fn encode_changes(changes: &[Change]) -> String {
+pub(super) fn encode_changes(changes: &[Change]) -> String {
     let names = changes.iter().map(|change| match change {
         Change::List(list) => {
             LISTS.iter().find(|(_, known)| known == list).map(|(name, _)| (*name).to_owned())
@@ -48,7 +48,7 @@ fn encode_changes(changes: &[Change]) -> String {
 const MOST_CHANGES: usize = 1024;
 
 /// Decodes a message; what a later version of this crate has published may be anything.
-fn decode_changes(message: &str) -> Vec<Change> {
+pub(super) fn decode_changes(message: &str) -> Vec<Change> {
     let names = message.split('\0').take(MOST_CHANGES + 1);
     let changes: Vec<Change> = names.map(decode_change).collect();
     match changes.len() > MOST_CHANGES || changes.contains(&Change::Any) {
@@ -90,6 +90,7 @@ impl ChangeRelay for Redis {
             settings: self.0.settings.clone(),
             link: None,
             pause: Settings::backoff(),
+            last_error: None,
             // Changes may be published before the first connection is open.
             has_failed: true,
             received: VecDeque::new(),
@@ -108,6 +109,8 @@ struct Subscription {
     settings: Arc<Settings>,
     link: Option<(Box<dyn Stream>, Decoder)>,
     pause: BackoffTimer,
+    /// The reason for which it failed since it last worked.
+    last_error: Option<RedisError>,
     /// Whether changes may have been lost since the last one.
     has_failed: bool,
     received: VecDeque<Change>,
@@ -119,12 +122,17 @@ impl Subscription {
             if let Some(change) = self.received.pop_front() {
                 return change;
             }
-            if self.advance().await.is_ok() {
+            let Err(error) = self.advance().await else {
                 self.pause.reset();
+                self.last_error = None;
                 continue;
-            }
+            };
             self.link = None;
             self.has_failed = true;
+            if self.last_error.as_ref() != Some(&error) {
+                self.shared.report(RedisEvent::NotSubscribed(error.clone()));
+                self.last_error = Some(error);
+            }
             self.pause.fail(self.shared.clock.now(), Duration::ZERO);
             if let Some(until) = self.pause.due().and_then(|due| self.shared.clock.at(due)) {
                 self.shared.clock.timers().sleep_until(until).await;
@@ -173,8 +181,9 @@ async fn subscribe(settings: &Settings, channel: &str) -> Result<(Box<dyn Stream
     let (mut stream, mut decoder) = (settings.open_stream().await?, Decoder::default());
     log_in(&mut stream, &mut decoder, settings).await?;
     let command = encode([&b"SUBSCRIBE"[..], channel.as_bytes()]);
-    match exchange(&mut *stream, &mut decoder, [command]).await? {
-        [Reply::Array(_)] => Ok((stream, decoder)),
+    let [reply] = exchange(&mut *stream, &mut decoder, [command]).await?;
+    match checked(reply)? {
+        Reply::Array(_) => Ok((stream, decoder)),
         _ => Err(RedisError::UnexpectedReply),
     }
 }
@@ -184,7 +193,7 @@ fn late() -> RedisError {
 }
 
 /// The text that was published, if the message has one: replies to PING have none.
-fn published(message: &Reply) -> Option<&str> {
+pub(super) fn published(message: &Reply) -> Option<&str> {
     let Reply::Array(values) = message else { return None };
     match &values[..] {
         [kind, _, published] if text(kind) == Some("message") => text(published),

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use futures_channel::oneshot;
 use mcp_proto::UnixTime;
 
-use super::RedisError;
 use super::resp::Reply;
+use super::{RedisError, RedisEvent};
 use crate::time::RuntimeClock;
 
 /// Maximum commands without a reply.
@@ -18,6 +18,9 @@ const MOST_COMMANDS: usize = 10_000;
 
 /// Maximum bytes of the commands without a reply.
 const MOST_BYTES: usize = 64 * 1024 * 1024;
+
+/// Maximum events of subscriptions that wait for the driver: as long as it is not polled, further ones are dropped.
+const MOST_EVENTS: usize = 16;
 
 /// The future of a reply. An `Err` outside says that the driver has ended.
 pub(super) type ReplyReceiver = oneshot::Receiver<Result<Reply, RedisError>>;
@@ -45,6 +48,8 @@ struct State {
     bytes: usize,
     link: LinkState,
     lost_before: Option<UnixTime>,
+    /// The events of subscriptions, which the driver reports.
+    events: Vec<RedisEvent>,
     driver: Waker,
     /// Whether all handles were dropped.
     is_closing: bool,
@@ -71,6 +76,7 @@ impl Shared {
             bytes: 0,
             link: LinkState::Connecting,
             lost_before: None,
+            events: Vec::new(),
             driver: Waker::noop().clone(),
             is_closing: false,
         };
@@ -135,7 +141,22 @@ impl Shared {
         driver.wake();
     }
 
+    /// Has the driver report an event.
+    pub(super) fn report(&self, event: RedisEvent) {
+        let mut state = self.state();
+        if state.events.len() < MOST_EVENTS {
+            state.events.push(event);
+        }
+        let driver = state.driver.clone();
+        drop(state);
+        driver.wake();
+    }
+
     // --- The driver's side ---
+
+    pub(super) fn take_events(&self) -> Vec<RedisEvent> {
+        std::mem::take(&mut self.state().events)
+    }
 
     /// Ready once all handles were dropped.
     pub(super) fn poll_closing(&self, cx: &mut Context<'_>) -> Poll<()> {

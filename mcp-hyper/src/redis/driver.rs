@@ -71,7 +71,11 @@ async fn drive(shared: Arc<Shared>, settings: Arc<Settings>, mut on_event: OnEve
         let mut unanswered = VecDeque::new();
         let error = match open(&shared, &settings, &mut on_event).await {
             Ok(mut link) => {
-                let error = poll_fn(|cx| link.poll(&shared, cx)).await;
+                let error = poll_fn(|cx| {
+                    shared.take_events().into_iter().for_each(&mut on_event);
+                    link.poll(&shared, cx)
+                })
+                .await;
                 if link.has_answered {
                     pause.reset();
                 }
@@ -82,6 +86,7 @@ async fn drive(shared: Arc<Shared>, settings: Arc<Settings>, mut on_event: OnEve
         };
         shared.set_down(error.clone(), unanswered);
         on_event(RedisEvent::Disconnected(error));
+        shared.take_events().into_iter().for_each(&mut on_event);
         pause.fail(shared.clock.now(), Duration::ZERO);
         if let Some(until) = pause.due().and_then(|due| shared.clock.at(due)) {
             shared.clock.timers().sleep_until(until).await;

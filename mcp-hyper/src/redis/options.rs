@@ -38,6 +38,9 @@ pub enum RedisEvent {
     /// Redis was started, or took over from another, since the instances of this server last saw it: records of before may
     /// be lost.
     Restarted,
+    /// The subscription to the changes that other instances report ended, or could not be opened. It is tried again after
+    /// a pause, and reported again once it has another reason.
+    NotSubscribed(RedisError),
 }
 
 /// Options of a connection to Redis.

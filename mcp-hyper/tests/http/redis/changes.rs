@@ -1,11 +1,17 @@
 //! Change notifications between instances, in Redis.
 
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+
 use futures_lite::StreamExt as _;
 use mcp_hyper::mcp_proto::front::http::{Change, ChangeRelay as _};
 use mcp_hyper::mcp_proto::peer::server::ListKind;
 
+use mcp_hyper::redis::{RedisError, RedisEvent};
+
 use super::peer::{Connection, Peer, PeerAction, bulk};
 use crate::common::client::run;
+use crate::common::server::until;
 
 /// The confirmation of a subscription, and then a message with this text.
 fn subscribed(message: &str) -> Vec<u8> {
@@ -45,6 +51,32 @@ fn subscription_that_begins_or_was_lost_reports_any_change() {
         let received: Vec<_> = connection.redis.subscribe().take(6).collect().await;
         let once = [Change::Any, Change::List(ListKind::Tools), Change::Resource("file:///a b".into())];
         assert_eq!(received, [once.clone(), once].concat());
+    });
+}
+
+/// Otherwise an operator would not know that a permission is missing: commands work.
+#[test]
+fn subscription_that_is_refused_is_reported_once_for_each_reason() {
+    run(async {
+        let refusals = AtomicUsize::new(0);
+        let peer = Peer::start(move |_, command| {
+            (command[0] == "SUBSCRIBE").then(|| match refusals.fetch_add(1, Relaxed) {
+                0..3 => PeerAction::send("-NOPERM this user has no permissions to access a channel\r\n"),
+                _ => PeerAction::close(subscribed("tools")),
+            })
+        })
+        .await;
+        let connection = Connection::open(&peer.url);
+        connection.ready().await.unwrap();
+        let received: Vec<_> = connection.redis.subscribe().take(4).collect().await;
+        let once = [Change::Any, Change::List(ListKind::Tools)];
+        assert_eq!(received, [once.clone(), once].concat());
+        until("both reasons are reported", || connection.events().len() == 3).await;
+        let events = connection.events();
+        assert_eq!(events[0], RedisEvent::Connected);
+        let RedisEvent::NotSubscribed(RedisError::Unsuitable(why)) = &events[1] else { panic!("{events:?}") };
+        assert!(why.contains("NOPERM"), "{why}");
+        assert!(matches!(events[2], RedisEvent::NotSubscribed(RedisError::Unavailable(_))), "{events:?}");
     });
 }
 
