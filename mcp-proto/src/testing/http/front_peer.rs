@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::{HttpOutput, HttpPeer};
 use crate::Instant;
-use crate::front::http::{HttpExchange, HttpServer, HttpServerDriver, http_server};
+use crate::front::http::{ChangeRelay, HttpExchange, HttpServer, HttpServerDriver, http_server};
 use crate::front::{HandlerMode, SendHandlers, ServedRouter};
 use crate::peer::Principal;
 use crate::prelude::*;
@@ -56,6 +56,14 @@ impl<H: HandlerMode> FrontPeer<H> {
             exchanges: BTreeMap::new(),
             out: VecDeque::new(),
         }
+    }
+
+    /// Relays change notifications between this instance and others
+    /// ([`HttpServerDriver::relay_changes`](crate::front::http::HttpServerDriver::relay_changes)).
+    #[must_use]
+    pub fn relay_changes(mut self, relay: Arc<dyn ChangeRelay>) -> Self {
+        self.driver = self.driver.map(|driver| driver.relay_changes(relay));
+        self
     }
 
     /// The number of open exchanges.

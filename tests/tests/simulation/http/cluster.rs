@@ -2,6 +2,7 @@
 //! them as another principal.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use mcp_proto::Instant;
 use mcp_proto::peer::Principal;
@@ -15,6 +16,8 @@ use super::Ledger;
 const FORGED: u64 = 1 << 62;
 /// The header that names the session of a request (2025-11-25).
 const SESSION: &str = "mcp-session-id";
+/// How a request with a state is described that is sent once more.
+const REPLAY: &str = "the same state again";
 /// Added to the argument of a call that is sent with another call's state.
 const OTHER_CALL: u64 = 1 << 40;
 
@@ -29,6 +32,8 @@ pub struct Cluster {
     /// Each forgery, and its answer so far.
     forged: BTreeMap<u64, (String, String)>,
     next_forged: u64,
+    /// Requests with a state, which the attacker sends once more at these times.
+    replays: BTreeMap<(Instant, u64), HttpRequest>,
 }
 
 impl Cluster {
@@ -41,6 +46,7 @@ impl Cluster {
             sessions: BTreeMap::new(),
             forged: BTreeMap::new(),
             next_forged: FORGED,
+            replays: BTreeMap::new(),
         }
     }
 
@@ -81,6 +87,10 @@ impl Cluster {
         if !modern || method != "tools/call" || !sealed {
             return;
         }
+        if self.ledger.engine.is_used() {
+            let due = now + Duration::from_millis(self.dice.below(20_000));
+            self.replays.insert((due, self.next_forged), request.clone());
+        }
         self.forge(now, request, "mallory", "another's state");
         let mut other = message;
         let n = other["params"]["arguments"]["n"].as_u64().unwrap();
@@ -103,6 +113,8 @@ impl Cluster {
                 self.instance_of.remove(&exchange);
                 match self.forged.remove(&exchange) {
                     Some((_, answer)) if answer.contains("\"code\":-32602") => self.ledger.note_refusal(),
+                    // It may be the first that reaches the engine. Then that of the host is refused: the call runs once.
+                    Some((description, _)) if description.starts_with(REPLAY) => {}
                     Some((description, answer)) => {
                         self.ledger.report_violation(format!("{description} was not rejected: {answer}"))
                     }
@@ -135,17 +147,23 @@ impl HttpPeer for Cluster {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
+        while let Some(entry) = self.replays.first_entry().filter(|entry| entry.key().0 <= now) {
+            let request = entry.remove();
+            self.forge(now, &request, "alice", REPLAY);
+        }
         for instance in &mut self.instances {
             instance.handle_timeout(now);
         }
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.instances.iter().filter_map(HttpPeer::poll_timeout).min()
+        let replay = self.replays.first_key_value().map(|(&(due, _), _)| due);
+        self.instances.iter().filter_map(HttpPeer::poll_timeout).chain(replay).min()
     }
 
     fn poll_output(&mut self, now: Instant) -> Option<(u64, HttpOutput)> {
-        for place in 0..self.instances.len() {
+        // Twice, as one instance may wake another.
+        for place in (0..self.instances.len()).chain(0..self.instances.len()) {
             while let Some((exchange, output)) = self.instances[place].poll_output(now) {
                 if exchange >= FORGED {
                     self.check_forgery(exchange, &output);

@@ -1,6 +1,6 @@
 //! State that survives a server: executed calls, the list of tools, and tasks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use mcp_proto::UnixTime;
@@ -9,13 +9,16 @@ use mcp_proto::front::tasks::{MemoryStore, StoreFuture, TaskPage, TaskRecord, Ta
 use mcp_proto::peer::Principal;
 use mcp_proto::testing::SimulatedClock;
 
-use super::router::change_tools;
+use super::engine::Engine;
+use super::router::{RESOURCE, change_tools};
 
 /// State that survives a server; all instances of a server share it.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     /// How often the tools ran, by the call's argument.
     runs: Arc<Mutex<BTreeMap<u64, u32>>>,
+    /// The calls that ran by a state which is valid once.
+    ran_by_state: Arc<Mutex<BTreeSet<u64>>>,
     tools: Arc<Mutex<ToolList>>,
     /// Violations that the servers observed. They are recorded because a panic in a handler is contained, and would
     /// look like an error of the handler.
@@ -24,12 +27,15 @@ pub struct Ledger {
     refused: Arc<Mutex<u32>>,
     /// The store of tasks.
     pub tasks: Arc<SharedStore>,
+    /// What instances share otherwise, if they share an engine.
+    pub engine: Engine,
 }
 
-/// Version of the list of tools, and the routers of the instances with their clocks.
+/// Version of the list of tools, that of the resource, and the routers of the instances with their clocks.
 #[derive(Debug, Default)]
 struct ToolList {
     version: u64,
+    resource_version: u64,
     routers: Vec<(LiveRouter, Arc<SimulatedClock>)>,
 }
 
@@ -37,6 +43,17 @@ impl Ledger {
     /// Records that the tool ran with this argument.
     pub fn note_run(&self, n: u64) {
         *self.runs.lock().unwrap().entry(n).or_default() += 1;
+    }
+
+    /// Records that the tool ran with this argument, by a state that the client returned.
+    pub fn note_run_by_state(&self, n: u64) {
+        self.ran_by_state.lock().unwrap().insert(n);
+        self.note_run(n);
+    }
+
+    /// Whether the tool ran with this argument by a state which can be used once.
+    pub fn is_single_use(&self, n: u64) -> bool {
+        self.engine.is_used() && self.ran_by_state.lock().unwrap().contains(&n)
     }
 
     /// Replaces the routers whose tools change.
@@ -55,6 +72,22 @@ impl Ledger {
         for (router, clock) in routers {
             change_tools(&router, self, &clock);
         }
+    }
+
+    /// Changes the resource, as an instance knows; the others learn it from that one.
+    pub fn change_resource(&self, random: u64) {
+        let router = {
+            let mut tools = self.tools.lock().unwrap();
+            let Some(count) = std::num::NonZeroU64::new(tools.routers.len() as u64) else { return };
+            tools.resource_version += 1;
+            tools.routers[usize::try_from(random % count).unwrap()].0.clone()
+        };
+        router.resource_updated(RESOURCE);
+    }
+
+    /// The current version of the resource.
+    pub fn resource_version(&self) -> u64 {
+        self.tools.lock().unwrap().resource_version
     }
 
     /// The current version of the list of tools.

@@ -5,6 +5,7 @@
 
 mod cluster;
 mod directed;
+mod engine;
 mod ledger;
 mod model;
 mod outcomes;
@@ -14,6 +15,7 @@ mod world;
 use std::env;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use engine::EngineCounts;
 use mcp_proto::Instant;
 use mcp_proto::fuzzing::Recording;
 use mcp_proto::peer::server::Eras;
@@ -102,12 +104,18 @@ fn front(eras: Eras, legacy_sse: bool) -> impl Fn(&Ledger, Instant, u64) -> Box<
     recorded_front(eras, legacy_sse, None)
 }
 
+/// Three instances that share an engine.
+fn instances(eras: Eras) -> impl Fn(&Ledger, Instant, u64) -> Box<dyn HttpPeer> {
+    let setting = ServerSetting { eras, legacy_sse: false, recorder: None, shares_engine: true };
+    move |ledger, _, seed| router::server(&setting, ledger, seed)
+}
+
 fn recorded_front(
     eras: Eras,
     legacy_sse: bool,
     recorder: Option<MachineRecorder>,
 ) -> impl Fn(&Ledger, Instant, u64) -> Box<dyn HttpPeer> {
-    let setting = ServerSetting { eras, legacy_sse, recorder };
+    let setting = ServerSetting { eras, legacy_sse, recorder, shares_engine: false };
     move |ledger, _, seed| router::server(&setting, ledger, seed)
 }
 
@@ -133,6 +141,33 @@ fn client_and_server_with_sessions_survive_a_storm() {
 #[test]
 fn client_and_server_over_http_sse_survive_a_storm() {
     run("client_and_server_over_http_sse_survive_a_storm", Era::Legacy, &front(Eras::LegacyOnly, true));
+}
+
+/// S4.6, S5.1, S11.2: instances whose engine answers late or not at all, and fails over to one that lacks the last writes.
+/// Each call has one outcome, no state is used twice, the host misses no change, and everything ends within three minutes
+/// after the faults: twice as long as a task is stored.
+#[test]
+fn modern_client_survives_a_storm_in_the_engine_of_instances() {
+    let test = "modern_client_survives_a_storm_in_the_engine_of_instances";
+    let tally = run(test, Era::Modern, &instances(Eras::Both));
+    let EngineCounts { repeated, forgotten, .. } = tally.engine;
+    check_engine(&tally, repeated > 0 && forgotten > 0);
+}
+
+/// The same for sessions, which stay with their instance.
+#[test]
+fn client_with_sessions_survives_a_storm_in_the_engine_of_instances() {
+    let test = "client_with_sessions_survives_a_storm_in_the_engine_of_instances";
+    let tally = run(test, Era::Legacy, &instances(Eras::LegacyOnly));
+    check_engine(&tally, true);
+}
+
+/// Asserts that each fault occurred, in so many runs that each should have.
+fn check_engine(tally: &Tally, have_states_failed: bool) {
+    let EngineCounts { failovers, unanswered, missed, .. } = tally.engine;
+    let all = [failovers, unanswered, missed, tally.forms, tally.tasks, tally.resource_changes];
+    let is_enough = have_states_failed && all.iter().all(|count| *count > 0);
+    assert!(is_enough || seeds().count() < 50, "{tally:?}");
 }
 
 /// Contract 13: clients and servers over HTTP do the same when their trace runs again: calls, tasks, input, subscriptions and

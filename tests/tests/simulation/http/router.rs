@@ -8,7 +8,7 @@ use mcp_proto::front::{Context, HandlerError, LiveRouter, ResultOrInput, Router,
 use mcp_proto::peer::server::{Eras, SealKey, Sealer};
 use mcp_proto::schema::{
     CacheHint, CallToolParams, ElicitParams, ElicitSchema, ElicitValue, Era, InputRequiredResult,
-    ListRootsParams, ListTools, StringSchema, Tool, ToolAnnotations,
+    ListRootsParams, ListTools, Resource, ServerCapability, StringSchema, Tool, ToolAnnotations,
 };
 use mcp_proto::testing::SimulatedClock;
 use mcp_proto::testing::http::{FrontPeer, HttpPeer, SimulationRng};
@@ -19,6 +19,7 @@ use serde_json::json;
 
 use super::Ledger;
 use super::cluster::Cluster;
+use super::engine::EngineLink;
 
 /// How long the list of tools may be cached: longer than most runs, so that a stale list is not just an expired one.
 const LIST_TTL: Duration = Duration::from_secs(3600);
@@ -26,6 +27,8 @@ const LIST_TTL: Duration = Duration::from_secs(3600);
 const TASK_TTL: Duration = Duration::from_secs(90);
 /// Prefix of the version in the list of tools.
 pub const VERSION_PREFIX: &str = "Leaves a mark, as of version ";
+/// The resource that an instance reports to have changed.
+pub const RESOURCE: &str = "simulated:///version";
 
 #[derive(Deserialize)]
 struct Arguments {
@@ -38,18 +41,32 @@ pub struct ServerSetting {
     pub eras: Eras,
     pub legacy_sse: bool,
     pub recorder: Option<MachineRecorder>,
+    /// Whether its instances share an engine with faults.
+    pub shares_engine: bool,
 }
 
 pub fn server(setting: &ServerSetting, ledger: &Ledger, seed: u64) -> Box<dyn HttpPeer> {
     // Only their path identifies the instance of messages of HTTP+SSE, so it has one instance.
-    let many = if setting.legacy_sse { 1 } else { 2 };
+    let many = match setting {
+        ServerSetting { legacy_sse: true, .. } => 1,
+        ServerSetting { shares_engine: true, .. } => 3,
+        _ => 2,
+    };
+    if setting.shares_engine {
+        ledger.engine.start(seed);
+    }
     // Their random values must differ: between instances, and from those of earlier servers.
     let mut routers = Vec::new();
     let mut instances = Vec::new();
     for which in 0..many {
         let clock = Arc::new(SimulatedClock::default());
-        let router = router(ledger, &clock);
-        instances.push(instance(setting, router.clone(), &clock, (seed << 24) | (which << 60)));
+        let link = setting.shares_engine.then(|| ledger.engine.link(&clock));
+        let router = router(ledger, &clock, link.as_ref());
+        let instance = instance(setting, router.clone(), &clock, (seed << 24) | (which << 60));
+        instances.push(match link {
+            Some(link) => instance.relay_changes(Arc::new(link)),
+            None => instance,
+        });
         routers.push((router, clock));
     }
     ledger.set_routers(routers);
@@ -74,15 +91,25 @@ fn instance(
     FrontPeer::new(router, config, clock.clone(), seed)
 }
 
-fn router(ledger: &Ledger, clock: &Arc<SimulatedClock>) -> LiveRouter {
+fn router(ledger: &Ledger, clock: &Arc<SimulatedClock>, link: Option<&EngineLink>) -> LiveRouter {
     let mut tasks = TaskConfig::default();
     tasks.store = ledger.tasks.clone();
     tasks.ttl = TASK_TTL;
-    let router = Router::new("simulated", "1")
+    let mut router = Router::new("simulated", "1")
         .seal(Sealer::new(SealKey::new([7; 32]), []))
-        .tasks(tasks)
         .cache::<ListTools>(CacheHint::private(LIST_TTL));
-    with_tools(router, ledger, clock).live()
+    if let Some(link) = link {
+        tasks.store = Arc::new(link.clone());
+        let shared = ledger.clone();
+        router = router
+            .single_use(Arc::new(link.clone()))
+            .declare(ServerCapability::ResourcesSubscribe)
+            .resource(Resource::new(RESOURCE, "version"), move |_, _| {
+                let version = shared.resource_version().to_string();
+                async { version }
+            });
+    }
+    with_tools(router.tasks(tasks), ledger, clock).live()
 }
 
 /// Replaces the tools by those of the ledger's version.
@@ -209,7 +236,10 @@ async fn form(
     if kept != n {
         ledger.report_violation(format!("the value stored for {kept} is returned to {n}"));
     }
-    ledger.note_run(n);
+    match context.era() {
+        Era::Modern => ledger.note_run_by_state(n),
+        Era::Legacy => ledger.note_run(n),
+    }
     clock.sleep(Duration::from_millis(SimulationRng::new(n).below(3000))).await;
     Ok(format!("done {n}"))
 }

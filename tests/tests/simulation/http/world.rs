@@ -18,7 +18,9 @@ use mcp_proto::transport::http::client::{HttpClient, HttpClientConfig, ListenPol
 use serde_json::{Value, json};
 
 use super::Ledger;
+use super::engine::EngineCounts;
 use super::outcomes::KnownTask;
+use super::router::RESOURCE;
 
 pub const URL: &str = "http://localhost/mcp";
 
@@ -26,6 +28,8 @@ pub const URL: &str = "http://localhost/mcp";
 pub struct PendingCall {
     pub kind: CallKind,
     pub ended: bool,
+    /// Whether the engine of the instances has failed over since it was sent.
+    pub failed_over: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,6 +70,9 @@ struct ActiveWatch {
     has_tools: bool,
     /// Version of the list of tools that was fetched last.
     known_version: u64,
+    /// The same of the resource.
+    has_resource: bool,
+    known_resource: u64,
 }
 
 /// Counts of a run.
@@ -89,6 +96,10 @@ pub struct Tally {
     /// Connections that the host had to replace.
     pub reconnects: u32,
     pub restarts: u32,
+    /// Changes of the resource that a watch reported.
+    pub resource_changes: u32,
+    /// What happened to the engine of the instances.
+    pub engine: EngineCounts,
 }
 
 impl Tally {
@@ -105,6 +116,8 @@ impl Tally {
         self.refused += other.refused;
         self.reconnects += other.reconnects;
         self.restarts += other.restarts;
+        self.resource_changes += other.resource_changes;
+        self.engine.add(other.engine);
     }
 }
 
@@ -216,7 +229,11 @@ impl<'a> World<'a> {
             self.advance(Duration::from_millis(pause));
         }
         self.pair.stop_faults();
+        self.ledger.engine.stop_faults();
         self.ledger.change_tools();
+        if self.ledger.engine.is_used() {
+            self.ledger.change_resource(self.dice.below(100));
+        }
         // Pending exchanges may still fail, and pauses last for half a minute.
         self.advance_and_answer(18);
         for (request, made) in &self.pending {
@@ -298,6 +315,9 @@ impl<'a> World<'a> {
             }
             29 => self.pair.conditions = self.stormy_weather(),
             30..33 => self.watch(),
+            33..38 if self.ledger.engine.is_used() && self.dice.chance(600) => {
+                self.ledger.change_resource(self.dice.below(100));
+            }
             33..38 => self.ledger.change_tools(),
             _ => {}
         }
@@ -343,10 +363,17 @@ impl<'a> World<'a> {
         let now = self.pair.now();
         let interest = if self.dice.chance(500) { WatchFilter::new() } else { WatchFilter::new().prompts() };
         let interest = interest.tools();
+        let interest = if self.ledger.engine.is_used() { interest.resource(RESOURCE) } else { interest };
         match &self.active_watch {
             None => {
                 let id = self.pair.client.at(now).watch(interest, WatchStart::Now).ok();
-                self.active_watch = id.map(|id| ActiveWatch { id, has_tools: false, known_version: 0 });
+                self.active_watch = id.map(|id| ActiveWatch {
+                    id,
+                    has_tools: false,
+                    known_version: 0,
+                    has_resource: false,
+                    known_resource: 0,
+                });
             }
             Some(watched) if self.dice.chance(200) => {
                 self.pair.client.at(now).unwatch(watched.id);
@@ -362,6 +389,23 @@ impl<'a> World<'a> {
         watched.has_tools = on.unwrap_or(watched.has_tools);
         watched.known_version = self.ledger.version();
         self.tally.changes += u32::from(on.is_none());
+    }
+
+    fn resource_event(&mut self, on: Option<bool>) {
+        let watched = self.active_watch.as_mut().expect("an event for a watch that is over");
+        watched.has_resource = on.unwrap_or(watched.has_resource);
+        watched.known_resource = self.ledger.resource_version();
+        self.tally.resource_changes += u32::from(on.is_none());
+    }
+
+    /// Forgets what the engine of the instances may have forgotten.
+    fn note_failovers(&mut self) {
+        let counts = self.ledger.engine.counts();
+        if counts.failovers != self.tally.engine.failovers {
+            self.pending.values_mut().for_each(|made| made.failed_over = true);
+            self.tasks.iter_mut().for_each(|task| task.final_status = None);
+        }
+        self.tally.engine = counts;
     }
 
     /// Calls a tool, a random one unless named, with random options.
@@ -413,7 +457,7 @@ impl<'a> World<'a> {
         let Some(request) = request else { return };
         self.tally.requests += 1;
         assert!(
-            self.pending.insert(request, PendingCall { kind, ended: false }).is_none(),
+            self.pending.insert(request, PendingCall { kind, ended: false, failed_over: false }).is_none(),
             "a handle is used twice"
         );
         self.request_order.push(request);
@@ -421,6 +465,7 @@ impl<'a> World<'a> {
 
     fn take_events(&mut self) {
         let now = self.pair.now();
+        self.note_failovers();
         while let Some(event) = self.pair.client.poll_event() {
             assert!(!self.closed, "event after the end: {event:?}");
             self.pair.note(|| format!("event {event:?}"));
@@ -452,13 +497,16 @@ impl<'a> World<'a> {
                 Event::Diagnostic(Diagnostic::MessageRejected { .. }) => self.session_unknown = true,
                 Event::Changed { watch, change, .. } => {
                     assert!(
-                        matches!(change, Change::Tools | Change::Prompts),
+                        matches!(change, Change::Tools | Change::Prompts | Change::Resource(_)),
                         "unrequested change {change:?}"
                     );
                     if matches!(change, Change::Tools) {
                         self.announced_version = self.ledger.version();
                     }
-                    self.watch_event(watch, None);
+                    match change {
+                        Change::Resource(_) => self.resource_event(None),
+                        _ => self.watch_event(watch, None),
+                    }
                 }
                 Event::Watch { watch, state: WatchState::On { missing } } => {
                     // From here the watch keeps the fetched list up to date; an older cached list may be stale.
@@ -466,9 +514,11 @@ impl<'a> World<'a> {
                         self.announced_version = self.ledger.version();
                     }
                     self.watch_event(watch, Some(!missing.has_tools()));
+                    self.resource_event(Some(missing.resource_uris().next().is_none()));
                 }
                 Event::Watch { watch, state: WatchState::Interrupted } => {
-                    self.watch_event(watch, Some(false))
+                    self.watch_event(watch, Some(false));
+                    self.resource_event(Some(false));
                 }
                 Event::Watch { watch, state } => {
                     assert!(matches!(state, WatchState::Ended(_)), "{state:?}");
@@ -502,7 +552,8 @@ impl<'a> World<'a> {
             }
         }
         for (&n, &most) in &self.allowed {
-            let (ran, repeated) = (self.ledger.count(n), repeated.get(&n).copied().unwrap_or(0));
+            let repeated = repeated.get(&n).copied().filter(|_| !self.ledger.is_single_use(n)).unwrap_or(0);
+            let ran = self.ledger.count(n);
             assert!(
                 ran <= most + repeated,
                 "call {n} ran {ran} times, of {most} and {repeated} times repeated"
@@ -533,19 +584,15 @@ impl<'a> World<'a> {
             self.active_watch.as_ref().filter(|watched| watched.has_tools && !self.session_unknown)
         {
             assert_eq!(watched.known_version, self.ledger.version(), "the host missed a change");
+            let is_known = !watched.has_resource || watched.known_resource == self.ledger.resource_version();
+            assert!(is_known, "the host missed a change of the resource");
         }
-        for _ in 0..3 {
-            self.next += 1;
-            let n = self.next;
-            let mut params = CallToolParams::new("look");
-            params.arguments = Some(serde_json::from_value(json!({ "n": n })).unwrap());
-            let now = self.pair.now();
-            let request = self.pair.client.at(now).request::<CallTool>(&params, RequestOptions::default());
-            let request = request.expect("the client accepts a request");
-            self.allowed.insert(n, 2);
-            self.note_request(CallKind::Call { n, tool: Tool::Plain }, Some(request));
+        let tools = if self.ledger.engine.is_used() { &["look", "form", "job"][..] } else { &["look"; 3] };
+        for tool in tools {
+            self.call(tool, RequestOptions::default());
+            let request = *self.request_order.last().expect("the client accepts a request");
             let before = self.tally.results;
-            self.advance(Duration::from_secs(60));
+            self.advance_and_answer(6);
             assert!(self.pending[&request].ended, "contract 1: no outcome within a minute");
             assert!(self.tally.results > before, "a request fails although there are no faults");
         }
