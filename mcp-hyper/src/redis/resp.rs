@@ -1,5 +1,8 @@
 //! RESP 2, the wire format of Redis: commands are arrays of strings, and replies are decoded as they arrive.
 
+#[cfg(feature = "fuzzing")]
+pub(super) mod fuzzing;
+
 use std::mem;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};

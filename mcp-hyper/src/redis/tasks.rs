@@ -152,7 +152,7 @@ fn millis(time: Option<UnixTime>) -> String {
 /// The latest time that Redis accepts as an expiry, roughly: some millions of years.
 pub(super) const MOST_MILLIS: u128 = 1 << 53;
 
-fn parse(reply: &Reply) -> Result<TaskRecord, StoreError> {
+pub(super) fn parse(reply: &Reply) -> Result<TaskRecord, StoreError> {
     let json = text(reply).ok_or(RedisError::UnexpectedReply)?;
     TaskRecord::from_json(json).map_err(|error| StoreError::Failed(error.to_string()))
 }
