@@ -1,5 +1,6 @@
 //! Clients: each connection has a handle for the application and a driver that moves its bytes.
 
+mod child_stream;
 mod link;
 
 use std::future::{Future, pending, poll_fn};
@@ -23,12 +24,22 @@ use crate::io::Pump;
 use crate::reactor::{Alarm, sleep};
 use crate::{Command, Killer, RuntimeKind, SpawnError, StderrLine};
 
+pub use child_stream::ChildStream;
 pub use link::{ChildLink, StreamLink};
 use link::{Link, LinkEvent};
 
 /// Rounds per poll before the driver yields to other tasks. Each round reads at most one block of 64 KiB, beside
 /// which the detour through the executor costs nothing.
 const ROUNDS: usize = 4;
+
+/// Error of a server of the other transport over standard streams.
+const SPEAKS_HTTP2: &str = "the server speaks HTTP/2 (`stdio-v2`), and this client expects one JSON message per line \
+                            (`stdio`): configure the server as `stdio-v2`";
+
+/// Whether a server sent HTTP/2's first frame, SETTINGS (RFC 9113, section 3.4). No line of JSON has zeros.
+fn is_http2(input: &[u8]) -> bool {
+    matches!(input, [0, 0, _, 4, 0, 0, 0, 0, 0, ..])
+}
 
 /// Starts a server as a child process and talks to it, with default [options](ClientOptions).
 ///
@@ -181,6 +192,9 @@ impl<L: Link, H: HandlerMode> Connection<L, H> {
                 watch(WireDirection::Received, bytes);
             }
             self.front.lock(|machine, now| match event {
+                LinkEvent::Input(bytes) if is_http2(&bytes) => {
+                    machine.at(now).abort(LostReason::WrongTransport(SPEAKS_HTTP2.to_owned()));
+                }
                 LinkEvent::Opened => machine.handle_open(now),
                 LinkEvent::OpenFailed(detail) => machine.handle_open_failed(&detail),
                 LinkEvent::Input(bytes) => machine.handle_input(now, bytes),

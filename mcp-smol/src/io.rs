@@ -13,7 +13,7 @@ use mcp_proto::Instant;
 use mcp_proto::adapter::{Clock as _, SystemClock};
 
 /// The largest read: all that a pipe of Linux's usual capacity can hold.
-const BLOCK: usize = 64 * 1024;
+pub(crate) const BLOCK: usize = 64 * 1024;
 /// The first block: a peer that never sends more at once needs no larger one.
 const FIRST_BLOCK: usize = 8 * 1024;
 /// A read up to this size is copied out of the block, so that keeping it does not keep the block.
@@ -208,6 +208,79 @@ debug_fields! { [R: fmt::Debug, W: fmt::Debug] Io<R, W>(self) {
     ended,
     unwritten = self.unwritten(),
 } }
+
+/// A reader and a writer as one stream, such as this process's standard input and output, for libraries that expect one.
+///
+/// Writes are kept until they are flushed, or until 64 KiB have come together: the frames of several messages are one
+/// write of the system.
+///
+/// ```no_run
+/// # fn main() -> std::io::Result<()> {
+/// let (stdin, stdout) = mcp_smol::stdio()?;
+/// let stream = mcp_smol::Duplex::new(stdin, stdout);
+/// # drop(stream);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Duplex<R, W> {
+    reader: R,
+    writer: W,
+    outgoing: Vec<u8>,
+    written: usize,
+}
+
+impl<R, W> Duplex<R, W> {
+    /// Reads from one half and writes to the other.
+    pub fn new(reader: R, writer: W) -> Self {
+        Self { reader, writer, outgoing: Vec::new(), written: 0 }
+    }
+}
+
+impl<R, W: AsyncWrite + Unpin> Duplex<R, W> {
+    /// Writes what was kept. Ready once nothing is left.
+    fn poll_write_kept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while let Some(unwritten) = self.outgoing.get(self.written..)
+            && !unwritten.is_empty()
+        {
+            match ready!(Pin::new(&mut self.writer).poll_write(cx, unwritten))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                length => self.written += length,
+            }
+        }
+        self.outgoing.clear();
+        self.written = 0;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<R: AsyncRead + Unpin, W: Unpin> AsyncRead for Duplex<R, W> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.reader).poll_read(cx, buf)
+    }
+}
+
+impl<R: Unpin, W: AsyncWrite + Unpin> AsyncWrite for Duplex<R, W> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if self.outgoing.len() >= BLOCK {
+            ready!(self.poll_write_kept(cx))?;
+        }
+        self.outgoing.extend_from_slice(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_write_kept(cx))?;
+        Pin::new(&mut self.writer).poll_flush(cx)
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_write_kept(cx))?;
+        Pin::new(&mut self.writer).poll_close(cx)
+    }
+}
+
+// Omits the kept output.
+debug_fields! { [R: fmt::Debug, W: fmt::Debug] Duplex<R, W> { reader, writer } }
 
 /// How long a peer that has stopped reading may still send, such as its last answers and error output.
 const READ_GRACE: Duration = Duration::from_secs(1);

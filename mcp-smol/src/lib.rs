@@ -57,6 +57,7 @@
 //! | run a child without MCP | [`Command`] → [`Child`], its [`Stderr`], its [`Exit`]; or a [`SpawnError`] |
 //! | get an error, not a panic, if no file descriptors are left | [`start_reactor`] |
 //! | read and write at the same time in one poll | [`Io`], over any pair of reader and writer or any one stream |
+//! | pass standard streams to a library that expects one stream | [`Duplex`]; [`ChildStream`] for those of a child |
 //!
 //! The protocol itself is in `mcp_proto`: clients, routers, handlers and results in [`mcp_proto::front`]. The
 //! drivers here move bytes, read the clock and open and close links. They need no particular executor: async-io
@@ -145,7 +146,7 @@ pub use mcp_proto::{
 
 pub use child::{Child, ChildStdin, ChildStdout, Exit, Process};
 pub use command::{Command, CommandPreview, Environment, Risk, SpawnError, SpawnErrorKind};
-pub use io::Io;
+pub use io::{Duplex, Io};
 pub use reactor::RuntimeKind;
 #[cfg(feature = "smol")]
 pub use reactor::start_reactor;
@@ -157,7 +158,10 @@ pub use tree::{Killer, ShutdownStep, ShutdownTimeouts};
 pub use mcp_proto::Structured;
 #[cfg(feature = "client")]
 pub use {
-    client::{ChildLink, ClientDriver, ClientOptions, StreamLink, WireDirection, connect, connect_stream},
+    client::{
+        ChildLink, ChildStream, ClientDriver, ClientOptions, StreamLink, WireDirection, connect,
+        connect_stream,
+    },
     mcp_proto::front::call_once,
     mcp_proto::{Client, ClientContext, ClientHandlers},
 };

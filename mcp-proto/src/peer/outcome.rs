@@ -210,6 +210,9 @@ pub enum LostReason {
     Closed,
     /// The connection failed on this side: output was not accepted in time, or too much was queued.
     Failed(String),
+    /// The peer speaks another transport than this client: the configuration is wrong, and another attempt would fail in
+    /// the same way. With a message that says what to change.
+    WrongTransport(String),
     /// The peer stopped answering pings.
     KeepaliveFailed,
     /// The answer arrived when this application's event queue was fuller than [`Limits`](crate::Limits) allow.
@@ -227,6 +230,7 @@ error_text! { LostReason:
     Disconnected(detail) => "the peer ended the connection: {}", SafeText::block(detail);
     Closed => "the connection was closed before the answer came";
     Failed(what) => "the connection failed: {}", SafeText::block(what);
+    WrongTransport(what) => "{}", SafeText::block(what);
     KeepaliveFailed => "the peer stopped answering pings";
     LimitExceeded =>
         "the answer was dropped: more answers wait to be taken than `Limits::event_bytes` allows";

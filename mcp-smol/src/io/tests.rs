@@ -177,3 +177,27 @@ fn output_buffer_shrinks_after_a_huge_message() {
     assert_eq!(write(&mut io), Poll::Ready(Ok(())));
     assert!(io.outgoing().unwrap().capacity() <= KEPT_OUTPUT);
 }
+
+#[test]
+fn duplex_writes_once_what_is_flushed_together() {
+    let mut cx = Context::from_waker(Waker::noop());
+    let writer = ScriptedIo { accept: 3, calls: 1, ..ScriptedIo::default() };
+    let mut stream = Duplex::new(ScriptedIo::default(), writer);
+    for piece in [&b"head"[..], b"body"] {
+        assert!(matches!(Pin::new(&mut stream).poll_write(&mut cx, piece), Poll::Ready(Ok(4))));
+    }
+    assert_eq!(stream.writer.calls, 1, "nothing is written before");
+    assert!(Pin::new(&mut stream).poll_flush(&mut cx).is_pending());
+    stream.writer.calls = 2;
+    assert!(matches!(Pin::new(&mut stream).poll_flush(&mut cx), Poll::Ready(Ok(()))));
+    assert_eq!((&*stream.writer.taken, stream.writer.flushes), (&b"headbody"[..], 1));
+}
+
+#[test]
+fn duplex_keeps_little_more_than_a_block() {
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut stream = Duplex::new(ScriptedIo::default(), ScriptedIo::default());
+    let block = vec![0; BLOCK];
+    assert!(Pin::new(&mut stream).poll_write(&mut cx, &block).is_ready());
+    assert!(Pin::new(&mut stream).poll_write(&mut cx, &block).is_pending());
+}

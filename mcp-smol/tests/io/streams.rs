@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use crate::common::{self, bounded, run, sh};
-use futures_lite::{AsyncRead, AsyncWrite, future};
-use mcp_smol::{Command, Io};
+use futures_lite::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, future};
+use mcp_smol::{ChildStream, Command, Io};
 use smol::net::unix::UnixStream;
 use smol::net::{TcpListener, TcpStream};
 
@@ -34,6 +34,28 @@ where
 
 fn megabytes(count: usize) -> Vec<u8> {
     (0..count * 250_000).flat_map(|n| (n as u32).to_le_bytes()).collect()
+}
+
+/// K8
+#[test]
+fn stream_of_a_child_ends_with_its_exit_and_closing_waits_for_it() {
+    run(async {
+        let mut stream = ChildStream::spawn(sh("cat; exit 3"), |_| {}).unwrap();
+        stream.write_all(b"hello").await.unwrap();
+        stream.flush().await.unwrap();
+        let mut answer = [0; 5];
+        stream.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"hello");
+        stream.close().await.unwrap();
+        let end = stream.read(&mut answer).await.unwrap_err().to_string();
+        assert!(end.contains("exit status: 3"), "{end}");
+
+        let mut dying = ChildStream::spawn(sh("echo why >&2; exit 4"), |_| {}).unwrap();
+        let end = dying.read(&mut answer).await.unwrap_err().to_string();
+        assert!(end.contains("exit status: 4") && end.contains("why"), "{end}");
+        dying.write_all(b"only reading tells").await.unwrap();
+        dying.flush().await.unwrap();
+    });
 }
 
 /// F37
