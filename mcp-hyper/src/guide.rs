@@ -9,6 +9,7 @@
 //! | use many servers at once, from configuration files | [`host`] |
 //! | log in to servers, or require tokens of clients | [`authorization`] |
 //! | run several instances of a server behind a balancer | [`instances`] |
+//! | try HTTP/2 over the standard streams of a program, an experiment | [`stdio_v2`] |
 //! | write an extension of the protocol, or use one of others | [`extensions`] |
 //! | write an adapter for another runtime | the page `guide` in [`mcp_proto::adapter`] |
 //! | write a client in a web page, or a server in a worker (WebAssembly) | the page `web` in [`mcp_proto::adapter`] |
@@ -52,6 +53,7 @@
 //! | a span for each request | `tracing` | each crate |
 //! | tasks that the instances of a server share in Redis | `redis`, without further crates | `mcp-hyper` |
 //! | arguments and results of tools checked against their JSON Schemas | `schema-validate`: 51 crates | `mcp-proto`, `mcp-hyper` |
+//! | HTTP/2 over the standard streams of a program, an experiment | `stdio-v2`, with the crates of `http2` and `mcp-smol` | `mcp-hyper` |
 //! | tests on a simulated clock, as in [`testing`] | `testing` | `mcp-proto`, in `[dev-dependencies]` |
 //!
 //! A feature of `mcp-proto` that the adapters do not have is enabled by depending on `mcp-proto` as well: the adapters
@@ -100,6 +102,7 @@ pub mod instances;
 pub mod layers;
 pub mod migrating;
 pub mod server;
+pub mod stdio_v2;
 pub mod testing;
 pub mod tokio;
 pub mod traces;

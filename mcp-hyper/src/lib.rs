@@ -89,6 +89,7 @@
 //! | `client` (default) | clients of servers at a URL |
 //! | `server` (default) | servers, and services to embed |
 //! | `http2` (default) | HTTP/2 beside HTTP/1.1, negotiated over TLS |
+//! | `stdio-v2` | experimental: HTTP/2 over the standard streams of a child process; implies `client`, `server` and `http2` |
 //! | `smol` (default) | smol's sockets and timers, [under any executor](Runtime) |
 //! | `tokio` | Tokio's sockets and timers, for drivers that a Tokio runtime polls; `Tokio` implements [`Runtime`] |
 //! | `schemars` (default) | `Router::tool`: schemas of tools from the types of their arguments and results |
@@ -108,7 +109,7 @@
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 #![cfg_attr(
-    not(all(feature = "auth", feature = "server", feature = "http2")),
+    not(all(feature = "auth", feature = "server", feature = "stdio-v2")),
     allow(dead_code, unreachable_pub, reason = "not every feature uses all of it")
 )]
 
@@ -167,6 +168,8 @@ pub use runtime::{Acceptor, DefaultRuntime, Endpoint, Runtime, Stream};
 pub use runtime::{Tokio, TokioSocket};
 #[cfg(all(feature = "server", feature = "tls"))]
 pub use server::TlsPeer;
+#[cfg(feature = "stdio-v2")]
+pub use server::serve_stdio_v2;
 #[cfg(all(feature = "server", feature = "seal"))]
 pub use shared_folder::SharedFolder;
 #[cfg(feature = "client")]

@@ -21,6 +21,7 @@ use hyper::client::conn::http2;
 use mcp_proto::HumanDuration;
 
 use super::error::{self, DialError, SendError};
+use super::stream::OnlyStream;
 use super::target::{self, Origin, Proxy, Scheme, Target};
 #[cfg(feature = "tls")]
 pub(crate) use super::tls::TlsOptions;
@@ -39,6 +40,7 @@ pub(crate) struct Connector<R> {
     pub(super) runtime: Arc<R>,
     pub(super) proxy: Proxy,
     pub(super) unix_socket: Option<PathBuf>,
+    pub(super) stream: OnlyStream,
     pub(super) prior_knowledge: bool,
     pub(super) timeout: Duration,
     pub(super) tls: TlsOptions,
@@ -124,6 +126,7 @@ impl<R: Runtime> Connector<R> {
             runtime,
             proxy: Proxy::none(),
             unix_socket: None,
+            stream: OnlyStream::default(),
             prior_knowledge: false,
             tls,
             background: BackgroundTasks::default(),
@@ -175,6 +178,7 @@ impl<R: Runtime> Connector<R> {
             runtime: self.runtime.clone(),
             proxy: self.proxy.clone(),
             unix_socket: None,
+            stream: OnlyStream::default(),
             prior_knowledge: false,
             tls: self.tls.clone(),
             background: BackgroundTasks::default(),
@@ -182,7 +186,7 @@ impl<R: Runtime> Connector<R> {
         }
     }
 
-    /// Opens a stream to the socket of the options, or else to the server or its proxy. A proxy cannot forward a
+    /// Opens a stream to the socket of the options, or else to the server or its proxy, unless one is given. A proxy cannot forward a
     /// connection that `speaks_http2`.
     pub(super) async fn open_stream(
         &self,
@@ -190,6 +194,9 @@ impl<R: Runtime> Connector<R> {
         speaks_http2: bool,
         is_allowed: impl Fn(IpAddr) -> bool,
     ) -> io::Result<(Box<dyn Stream>, TargetForm)> {
+        if let Some(given) = self.stream.take() {
+            return Ok((given?, TargetForm::Origin));
+        }
         if let Some(path) = &self.unix_socket {
             return Ok((self.runtime.connect(&Endpoint::Unix(path.clone())).await?, TargetForm::Origin));
         }
@@ -216,7 +223,7 @@ impl<R: Runtime> Connector<R> {
         }
         let io = crate::io::HyperIo(stream);
         if speaks_http2 {
-            Http2::handshake(io, &self.background).await.map(Connection::Http2)
+            Http2::handshake(io, &self.background, self.stream.clone()).await.map(Connection::Http2)
         } else {
             self.handshake_http1(io, form).await
         }
@@ -302,7 +309,7 @@ pub(super) struct Http2(std::convert::Infallible);
 
 #[cfg(not(feature = "http2"))]
 impl Http2 {
-    async fn handshake(_: Io, _: &BackgroundTasks) -> io::Result<Self> {
+    async fn handshake(_: Io, _: &BackgroundTasks, _: OnlyStream) -> io::Result<Self> {
         Err(error::definite_error("built without HTTP/2: enable the feature `http2`"))
     }
 
@@ -389,14 +396,18 @@ pub(super) struct Http2 {
 #[cfg(feature = "http2")]
 impl Http2 {
     /// Starts HTTP/2 on a new connection.
-    pub(super) async fn handshake(io: Io, background: &BackgroundTasks) -> io::Result<Self> {
+    pub(super) async fn handshake(
+        io: Io,
+        background: &BackgroundTasks,
+        stream: OnlyStream,
+    ) -> io::Result<Self> {
         let greeting = http2::Builder::new(background.clone())
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .handshake(io);
         let (sender, task) = greeting.await.map_err(io::Error::other)?;
         let task = Arc::new(Mutex::new(Some(task)));
-        background.push(DrivenConnection(task.clone()));
+        background.push(DrivenConnection { task: task.clone(), stream });
         Ok(Self { sender, used: false, task })
     }
 
@@ -444,17 +455,22 @@ impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Backgro
 
 /// Polls a connection that is accessed by others between the polls.
 #[cfg(feature = "http2")]
-struct DrivenConnection(Arc<Mutex<Option<Driven>>>);
+struct DrivenConnection {
+    task: Arc<Mutex<Option<Driven>>>,
+    stream: OnlyStream,
+}
 
 #[cfg(feature = "http2")]
 impl Future for DrivenConnection {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let mut task = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(connection) = &mut *task {
-            // The connection's requests report its errors.
-            let _ = ready!(Pin::new(connection).poll(cx));
+        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(connection) = &mut *task
+            // Its requests report its errors too, unless it is the client's only connection.
+            && let Err(error) = ready!(Pin::new(connection).poll(cx))
+        {
+            self.stream.note_error(error::error_chain(&error));
         }
         *task = None;
         Poll::Ready(())

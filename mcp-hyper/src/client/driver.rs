@@ -5,8 +5,10 @@ use std::future::Future;
 use std::iter;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
+use hyper::rt::Sleep;
 use mcp_proto::Instant;
 use mcp_proto::adapter::{self, Clock, Repoll};
 use mcp_proto::front::{Client, ClientHandlers, Error, HandlerMode, SendHandlers};
@@ -47,6 +49,10 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
     }
 }
 
+/// How long the only connection of a closed client may take to end: longer than the steps by which a child process is
+/// ended.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// A client's loop, by the kind of its URL.
 pub(super) enum Connection<H: HandlerMode, R> {
     Http(Box<ClientLoop<H, R>>),
@@ -70,6 +76,8 @@ pub(super) struct ClientLoop<H: HandlerMode, R> {
     actions: VecDeque<Action>,
     /// Exchanges to read from.
     wanted: Vec<ExchangeId>,
+    /// Limits the end of the only connection, once the client is closed.
+    closing: Option<Pin<Box<dyn Sleep>>>,
 }
 
 impl<H: HandlerMode, R: Runtime> ClientLoop<H, R> {
@@ -93,6 +101,7 @@ impl<H: HandlerMode, R: Runtime> ClientLoop<H, R> {
             is_closed: false,
             actions: VecDeque::new(),
             wanted: Vec::new(),
+            closing: None,
         };
         (client, Box::new(client_loop))
     }
@@ -182,6 +191,14 @@ impl<H: HandlerMode, R: Runtime> ClientLoop<H, R> {
             if events.is_ready() || actions.is_ready() || authorized > 0 {
                 continue;
             }
+            if let Some(reason) = self.transport.take_end() {
+                self.front.lock(|machine, now| machine.at(now).abort(reason));
+                self.has_input = true;
+                continue;
+            }
+            if self.is_closed {
+                ready!(self.poll_close(cx));
+            }
             if self.is_closed
                 && let Poll::Ready(ended) = poll_end(&mut self.front, self.authorizer.as_ref())
             {
@@ -197,6 +214,16 @@ impl<H: HandlerMode, R: Runtime> ClientLoop<H, R> {
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// Closes the only connection, if the client has one. Ready once it is closed, or if that takes too long.
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let closed = self.transport.poll_close(cx);
+        if closed.is_ready() {
+            return closed;
+        }
+        let timers = self.clock.timers();
+        self.closing.get_or_insert_with(|| timers.sleep(CLOSE_TIMEOUT)).as_mut().poll(cx)
     }
 
     fn next_timeout(&self) -> Option<Instant> {

@@ -15,6 +15,7 @@ use mcp_proto::auth::{Fetch, FetchPolicy};
 use super::connection::{BackgroundTasks, Connection, Connector};
 use super::error::{SendError, error_chain};
 use super::headers::{USER_AGENT, method};
+use super::stream::OnlyStream;
 use super::target::{Proxy, Target};
 use crate::io::BufferedBody;
 use crate::runtime::{AnyRuntime, Runtime};
@@ -45,6 +46,7 @@ pub(crate) async fn fetch_once(
         runtime: Arc::new(runtime),
         proxy: Proxy::from_environment().map_err(|error| error.to_string())?,
         unix_socket: None,
+        stream: OnlyStream::default(),
         prior_knowledge: false,
         timeout: PATIENCE,
         tls: Default::default(),

@@ -11,6 +11,7 @@ mod forward;
 mod headers;
 mod options;
 mod pool;
+mod stream;
 mod target;
 #[cfg(feature = "tls")]
 mod tls;

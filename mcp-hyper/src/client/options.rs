@@ -22,6 +22,7 @@ use super::driver::{ClientDriver, ClientLoop, Connection};
 #[cfg(feature = "auth")]
 use super::fetch::fetch_with;
 use super::headers::{ExtraHeaders, HeaderError, Tap, WireEvent};
+use super::stream::OnlyStream;
 use super::target::{Proxy, ProxyError};
 use super::transport::Transport;
 #[cfg(feature = "websocket")]
@@ -71,6 +72,7 @@ struct Settings {
     /// If absent, the proxy of the environment.
     proxy: Option<Proxy>,
     unix_socket: Option<PathBuf>,
+    stream: OnlyStream,
     prior_knowledge: bool,
     connect_timeout: Duration,
     idle_timeout: Duration,
@@ -100,6 +102,9 @@ pub enum ConnectError {
     NoAuthorization,
     /// The options have both a source of headers and an `authorization`: only one of them can answer a refusal.
     TwoAuthorizations,
+    /// The server, a child process, cannot be started.
+    #[cfg(feature = "stdio-v2")]
+    Spawn(Arc<mcp_smol::SpawnError>),
     /// The system's random number generator failed.
     NoEntropy,
 }
@@ -113,6 +118,8 @@ error_text! { ConnectError:
     Authorization(error) => "{error}";
     NoAuthorization => "no login configured: call `ClientOptions::authorization`";
     TwoAuthorizations => "`headers_from` and `authorization` exclude each other: use `headers` beside `authorization`";
+    #[cfg(feature = "stdio-v2")]
+    Spawn(error) => "{error}";
     NoEntropy => "the system's random number generator failed";
 }
 
@@ -143,6 +150,7 @@ impl From<ClientConfig> for ClientOptions {
             wire: Tap::default(),
             proxy: None,
             unix_socket: None,
+            stream: OnlyStream::default(),
             prior_knowledge: false,
             connect_timeout: CONNECT_TIMEOUT,
             idle_timeout: IDLE_TIMEOUT,
@@ -443,6 +451,32 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     }
 }
 
+#[cfg(feature = "stdio-v2")]
+impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
+    /// Speaks HTTP/2 to a server over a stream that is open already: experimental, for the transport `stdio-v2`. See
+    /// [the guide](crate::guide::stdio_v2).
+    ///
+    /// The stream is the client's only connection. It stays open however long it is idle, and requests wait while as many
+    /// are in flight as the server accepts. Its end ends the client, whose requests fail with the reason
+    /// ([`LostReason`](mcp_proto::peer::LostReason)): the error of the stream, or that the server speaks another
+    /// transport ([`WrongTransport`](mcp_proto::peer::LostReason::WrongTransport)). The driver ends once the stream is
+    /// closed.
+    ///
+    /// # Errors
+    /// If one of the options is invalid. Nothing has been sent then.
+    pub fn connect_stream(
+        mut self,
+        io: impl crate::Stream,
+    ) -> Result<(Client, ClientDriver<H, R>), ConnectError> {
+        let settings = &mut self.settings;
+        settings.stream = OnlyStream::new(io);
+        (settings.prior_knowledge, settings.proxy) = (true, Some(Proxy::none()));
+        settings.idle_timeout = Duration::MAX;
+        // Servers accept requests to this machine's own names.
+        self.connect("http://localhost/mcp")
+    }
+}
+
 impl Settings {
     /// Starts the runtime, once all other options have been checked, and what exchanges requests on it.
     fn start<R: Runtime>(
@@ -462,6 +496,7 @@ impl Settings {
             runtime: runtime.clone(),
             proxy,
             unix_socket: self.unix_socket,
+            stream: self.stream,
             prior_knowledge: self.prior_knowledge,
             timeout: self.connect_timeout,
             tls: self.tls,

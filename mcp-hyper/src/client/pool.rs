@@ -88,9 +88,10 @@ impl Pool {
         Some((exchange, target, request, pooled))
     }
 
-    /// Returns how many more connections to open, and counts them as being opened.
-    pub(super) fn connections_to_open(&mut self) -> usize {
+    /// Returns how many more connections to open, of `most` altogether, and counts them as being opened.
+    pub(super) fn connections_to_open(&mut self, most: usize) -> usize {
         let missing = self.waiting.len().div_ceil(self.expected_streams()).saturating_sub(self.opening);
+        let missing = missing.min(most.saturating_sub(self.opening + self.shared.len()));
         self.opening += missing;
         missing
     }

@@ -14,6 +14,7 @@ use http::{HeaderName, Request, StatusCode};
 use hyper::body::{Body as _, Incoming};
 use hyper::rt::Sleep;
 use mcp_proto::Instant;
+use mcp_proto::peer::LostReason;
 use mcp_proto::transport::http::client::HttpRequest;
 use mcp_proto::transport::http::{ExchangeEnd, ExchangeId, SentState};
 
@@ -160,14 +161,17 @@ impl<R: Runtime> Transport<R> {
     fn assign_connections(&mut self, now: Instant, origin: &Arc<Origin>) {
         let Some(pool) = self.pools.get_mut(origin) else { return };
         while let Some((exchange, target, request, pooled)) = pool.next_ready(now) {
-            let settled = pooled.has_rested.then(|| self.connector.runtime.timer().sleep(SETTLE));
+            // The end of an only connection is reported by itself.
+            let has_rested = pooled.has_rested && !self.connector.stream.is_given();
+            let settled = has_rested.then(|| self.connector.runtime.timer().sleep(SETTLE));
             let task = self.tasks.insert(Task::send(exchange, request, target, pooled.connection, settled));
             if let Some(exchange) = self.exchanges.get_mut(&exchange) {
                 exchange.task = Some(task);
                 exchange.shared = pooled.shared;
             }
         }
-        for _ in 0..pool.connections_to_open() {
+        let most = if self.connector.stream.is_given() { 1 } else { usize::MAX };
+        for _ in 0..pool.connections_to_open(most) {
             let (connector, origin) = (self.connector.clone(), origin.clone());
             self.tasks.insert(Task::new(async move {
                 let opened = connector.connect(&origin, |_| true).await;
@@ -240,7 +244,7 @@ impl<R: Runtime> Transport<R> {
         let new = self.connector.background.take();
         let any = !new.is_empty();
         for future in new {
-            self.tasks.insert(Task::background(future));
+            self.tasks.insert(Task::Background(future));
         }
         any
     }
@@ -302,12 +306,18 @@ impl<R: Runtime> Transport<R> {
                     }
                     _ => {}
                 }
+                if end != ExchangeEnd::Complete && self.connector.stream.has_ended() {
+                    return;
+                }
                 self.resolve(exchange, end);
                 self.assign_connections(now, &origin);
             }
             TaskOutcome::Unanswered { exchange, target, failure, reused } => {
                 let origin = target.origin.clone();
                 let shared = self.release(now, exchange);
+                if failure.ends_connection() && self.connector.stream.is_given() {
+                    return;
+                }
                 if let Some(pool) = self.pools.get_mut(&origin)
                     && let Some(shared) = shared
                     && failure.ends_connection()
@@ -326,6 +336,28 @@ impl<R: Runtime> Transport<R> {
                 self.assign_connections(now, &origin);
             }
         }
+    }
+
+    /// Returns why the client's only connection has ended, once. The requests in flight then fail with the client.
+    pub(super) fn take_end(&self) -> Option<LostReason> {
+        self.connector.stream.take_end()
+    }
+
+    /// Closes the client's only connection. Ready once it is closed, and at once if the client opens its connections.
+    pub(super) fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.connector.stream.is_given() {
+            return Poll::Ready(());
+        }
+        self.pools.clear();
+        self.unread.clear();
+        for task in std::mem::take(&mut self.exchanges).into_values().filter_map(|exchange| exchange.task) {
+            self.tasks.remove(task);
+        }
+        while self.start_background() || self.tasks.len() > 0 {
+            // Nothing is left that an outcome would matter to.
+            ready!(self.tasks.poll_next(cx));
+        }
+        Poll::Ready(())
     }
 
     /// Returns a connection to its pool for the next request.
@@ -410,6 +442,7 @@ debug_fields! { [R] Transport<R>(self) { connector, exchanges = self.exchanges.l
 /// A future that the transport polls. Its output is a [`TaskOutcome`].
 pub(super) enum Task {
     Boxed(Pin<Box<dyn Future<Output = TaskOutcome> + Send>>),
+    Background(Background),
     Reading(BodyRead),
 }
 
@@ -473,13 +506,6 @@ impl Task {
         Self::Boxed(Box::pin(future))
     }
 
-    pub(super) fn background(future: Background) -> Self {
-        Self::new(async move {
-            future.await;
-            TaskOutcome::Nothing
-        })
-    }
-
     /// Waits until the connection is ready for another request.
     pub(super) fn wait_ready(origin: Arc<Origin>, mut connection: Http1, keep: Option<Duration>) -> Self {
         Self::new(async move {
@@ -516,6 +542,7 @@ impl Future for Task {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TaskOutcome> {
         match &mut *self {
             Self::Boxed(future) => future.as_mut().poll(cx),
+            Self::Background(future) => future.as_mut().poll(cx).map(|()| TaskOutcome::Nothing),
             Self::Reading(reading) => Pin::new(reading).poll(cx),
         }
     }

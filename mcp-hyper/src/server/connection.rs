@@ -34,7 +34,7 @@ use super::exchange::{ConnectionHooks, DemandQueue, ResponseBody, ResponseFuture
 use super::exchange::{Queue, Streams};
 use super::monitor::{
     ConnectionError, ConnectionMonitor, ExchangeGuard, HEADERS, HttpVersion, OnError, RegistryEntry,
-    ServerError, ShutdownOrder,
+    ServerError, ServerLimits, ShutdownOrder,
 };
 use super::service::{HttpService, PeerAddress, ServiceState, WebSocketOptions};
 use super::socket::{MaybeTlsStream, Preface, Protocol, Socket};
@@ -80,6 +80,8 @@ enum Stage<Io, H: ServerMode> {
     Handshaking {
         io: MaybeTlsStream<Io>,
         preface: Preface,
+        /// Whether it accepts nothing but HTTP/2.
+        only_http2: bool,
     },
     Http1(Pin<Box<Http1<Io, H>>>),
     #[cfg(feature = "http2")]
@@ -101,8 +103,19 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
         peer: Option<IpAddr>,
         attachments: Attachments,
     ) -> Self {
+        let limits = service.shared().limits.clone();
+        Self::within(limits, service, stage, peer, attachments)
+    }
+
+    fn within(
+        limits: Arc<ServerLimits>,
+        service: HttpService<H>,
+        stage: Stage<Io, H>,
+        peer: Option<IpAddr>,
+        attachments: Attachments,
+    ) -> Self {
         let shared = service.shared();
-        let monitor = Arc::new(ConnectionMonitor::new(shared.limits.clone(), shared.clock.timers().clone()));
+        let monitor = Arc::new(ConnectionMonitor::new(limits, shared.clock.timers().clone()));
         let entry = shared.registry.register(&QuotaOwner::from_client(None, peer), monitor.clone());
         let (upgrades, alarm) = (UpgradeSlot::default(), Alarm::default());
         Self { stage, service, peer, attachments, monitor, upgrades, alarm, _entry: entry }
@@ -121,7 +134,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
     fn poll_stage(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
         loop {
             match &mut self.stage {
-                Stage::Handshaking { io, preface } => {
+                Stage::Handshaking { io, preface, only_http2 } => {
                     #[cfg(feature = "tls")]
                     if io.is_handshaking() {
                         ready!(io.poll_handshake(cx)).map_err(ConnectionError::Handshake)?;
@@ -131,7 +144,10 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
                     let stream = io.stream().map_err(ConnectionError::Io)?;
                     let protocol = ready!(preface.poll_read(stream, || self.monitor.note_read(), cx));
                     let protocol = protocol.map_err(ConnectionError::Io)?;
-                    let Stage::Handshaking { io, preface } =
+                    if *only_http2 && protocol == Protocol::Http1 {
+                        return Poll::Ready(Err(refuse(io, preface, cx)));
+                    }
+                    let Stage::Handshaking { io, preface, .. } =
                         std::mem::replace(&mut self.stage, Stage::Closed)
                     else {
                         return Poll::Ready(Ok(()));
@@ -366,13 +382,46 @@ impl<H: ServerMode> HttpService<H> {
         attachments: Attachments,
     ) -> Connection<Io, H> {
         let io = MaybeTlsStream::new(io, self.shared().tls.as_ref());
-        let stage = Stage::Handshaking { io, preface: Preface::default() };
+        let stage = Stage::Handshaking { io, preface: Preface::default(), only_http2: false };
         let connection = Connection::new(self.clone(), stage, peer, attachments);
         if self.shared().tls.is_some() {
             connection.monitor.note_read();
         }
         connection
     }
+}
+
+#[cfg(feature = "stdio-v2")]
+impl<H: ServerMode> HttpService<H> {
+    /// Serves one client that speaks HTTP/2 from the first byte on, such as the parent process on this process's standard
+    /// streams: experimental, for the transport `stdio-v2`. See [the guide](crate::guide::stdio_v2).
+    ///
+    /// The connection may be idle for any time, and no pings are sent on it. It has no TLS. A client that sends anything
+    /// else gets an empty SETTINGS frame, so that it can tell what this server speaks, and the connection ends with
+    /// [`ConnectionError::NotHttp2`]. Print that on standard error.
+    pub fn http2_connection<Io: AsyncRead + AsyncWrite + Unpin + 'static>(
+        &self,
+        io: Io,
+    ) -> Connection<Io, H> {
+        let mut limits = ServerLimits::clone(&self.shared().limits);
+        (limits.idle_timeout, limits.lifetime, limits.ping_interval) = (Duration::MAX, None, None);
+        let io = MaybeTlsStream::new(io, None);
+        let stage = Stage::Handshaking { io, preface: Preface::default(), only_http2: true };
+        Connection::within(Arc::new(limits), self.clone(), stage, None, Attachments::new())
+    }
+}
+
+/// The error of a client that does not speak HTTP/2, which is told by an empty SETTINGS frame as far as it reads.
+fn refuse<Io: AsyncRead + AsyncWrite + Unpin + 'static>(
+    io: &mut MaybeTlsStream<Io>,
+    preface: &Preface,
+    cx: &mut Context<'_>,
+) -> ConnectionError {
+    if let Ok(mut stream) = io.stream() {
+        let _ = stream.as_mut().poll_write(cx, &[0, 0, 0, 4, 0, 0, 0, 0, 0]);
+        let _ = stream.poll_flush(cx);
+    }
+    ConnectionError::NotHttp2(String::from_utf8_lossy(preface.received()).into_owned())
 }
 
 /// Answers the requests of one connection.

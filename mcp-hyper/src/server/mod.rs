@@ -9,6 +9,8 @@ mod monitor;
 mod options;
 mod service;
 mod socket;
+#[cfg(feature = "stdio-v2")]
+mod stdio_v2;
 #[cfg(feature = "websocket")]
 mod websocket;
 
@@ -23,6 +25,8 @@ pub use options::{ServerOptions, SystemEntropy};
 pub use service::{HttpService, PeerAddress};
 #[cfg(feature = "tls")]
 pub use socket::TlsPeer;
+#[cfg(feature = "stdio-v2")]
+pub use stdio_v2::serve_stdio_v2;
 
 /// Serves a router at `/mcp` with default options, until the future is dropped:
 ///

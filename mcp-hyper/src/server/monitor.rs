@@ -416,6 +416,8 @@ pub enum ConnectionError {
     Io(io::Error),
     /// The client sent invalid HTTP, or disconnected in the middle of a message.
     Http(hyper::Error),
+    /// The client does not speak HTTP/2, and nothing else is accepted; with the beginning of what it sent.
+    NotHttp2(String),
     /// The client violated the WebSocket protocol or a limit; the text describes the violation.
     #[cfg(feature = "websocket")]
     WebSocket(String),
@@ -427,6 +429,9 @@ display_text! { ConnectionError:
     Handshake(error) => "the TLS handshake failed: {error}";
     Io(error) => "the socket failed: {error}";
     Http(error) => "{error}";
+    NotHttp2(received) =>
+        "expected HTTP/2 (`stdio-v2`), but the client sent {received:?}: configure it with the type `stdio-v2`, or start \
+         this server without it";
     #[cfg(feature = "websocket")]
     WebSocket(detail) => "a client's WebSocket was closed: {detail}";
     LimitReached(limit) => "{limit}";
@@ -439,7 +444,7 @@ impl std::error::Error for ConnectionError {
             Self::Http(error) => Some(error),
             #[cfg(feature = "websocket")]
             Self::WebSocket(_) => None,
-            Self::LimitReached(_) => None,
+            Self::NotHttp2(_) | Self::LimitReached(_) => None,
         }
     }
 }

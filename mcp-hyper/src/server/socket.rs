@@ -146,6 +146,11 @@ impl Preface {
         }
     }
 
+    /// The bytes read so far.
+    pub(super) fn received(&self) -> &[u8] {
+        self.bytes.get(..self.read).unwrap_or_default()
+    }
+
     /// Copies buffered bytes to the front of `buf`, and returns their number.
     pub(super) fn take(&mut self, buf: &mut [u8]) -> usize {
         let rest = self.bytes.get(self.taken..self.read).unwrap_or_default();

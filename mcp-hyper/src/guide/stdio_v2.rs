@@ -1,0 +1,72 @@
+//! `stdio-v2`: HTTP/2 over the standard streams of a child process. **Experimental**: a prototype of what the Transports
+//! Working Group tries as the next transport of programs; it may change in any version.
+//!
+//! The program speaks Streamable HTTP over HTTP/2 with prior knowledge, from the first byte on: its standard input has
+//! the requests, its standard output the responses, standard error is free text as before. Requests, event streams and
+//! messages of the server share the two pipes; a large result does not hold up the small ones beside it, and a server
+//! has one protocol for pipes and for the network. Nothing is negotiated: the configuration says which of the two
+//! transports a program speaks.
+//!
+//! # A server
+//!
+//! With the feature `stdio-v2` of `mcp-hyper`:
+//!
+//! ```no_run
+//! use mcp_hyper::Router;
+//! use schemars::JsonSchema;
+//! use serde::Deserialize;
+//!
+//! #[derive(Deserialize, JsonSchema)]
+//! struct Add {
+//!     a: f64,
+//!     b: f64,
+//! }
+//!
+//! fn main() -> Result<(), mcp_hyper::ServeError> {
+//!     let router = Router::new("calculator", "1.0.0")
+//!         .tool("add", "Adds two numbers", async |Add { a, b }, _| a + b);
+//!     smol::block_on(mcp_hyper::serve_stdio_v2(router))
+//! }
+//! ```
+//!
+//! It ends with its input. `ServerOptions::stdio_v2` takes options, and `HttpService::http2_connection` any stream.
+//!
+//! # A client
+//!
+//! ```no_run
+//! use mcp_hyper::ClientOptions;
+//! use mcp_smol::Command;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! smol::block_on(async {
+//!     let server = Command::new("my-server");
+//!     let (client, driver) = ClientOptions::new("my-host", "1.0.0").connect_command_v2(server)?;
+//!     let driver = smol::spawn(driver);
+//!     println!("{} tools", client.list_tools().await?.len());
+//!     client.close().await;
+//!     // The program has exited.
+//!     driver.await?;
+//!     Ok(())
+//! })
+//! # }
+//! ```
+//!
+//! `ClientOptions::connect_stream` takes a stream: a `mcp_smol::ChildStream` shows each line of standard error and can be killed. A host's entry has `"type": "stdio-v2"` beside its `command`. On
+//! the command line, `mcpio serve --stdio-v2` is such a server, `mcpio tools --stdio-v2 -- COMMAND` calls one, and
+//! `mcpio connect --stdio-v2 -- COMMAND` makes one usable for applications that know lines alone.
+//!
+//! # What ends, and how it is reported
+//!
+//! | What | On the wire | The client |
+//! |---|---|---|
+//! | a call is cancelled | RST_STREAM, in sessions of 2025-11-25 `notifications/cancelled`; the handler is dropped | its future is gone; a response that was under way is discarded |
+//! | one stream fails | RST_STREAM | that call alone fails |
+//! | the connection breaks, and the program still runs | GOAWAY, or the pipes close | all calls and the driver fail with the reason, and the program is ended |
+//! | the program exits or is killed | the pipes close | the same, with exit status and the last lines of standard error |
+//! | the client is closed | GOAWAY, then the end of input | the driver ends once the program has exited; by SIGTERM if it does not |
+//! | the program speaks lines, or prints something else first | | [`WrongTransport`](mcp_proto::peer::LostReason::WrongTransport) at once: a host does not start it again |
+//! | the client speaks lines | an empty SETTINGS frame | the program says so on standard error and exits; clients of this project fail with `WrongTransport` |
+//!
+//! A program that speaks lines and answers nothing to HTTP/2 is found out by
+//! [`ready_timeout`](crate::ClientOptions::ready_timeout) alone. While a client reads a stream slowly, its window of 256 KiB
+//! fills and the server waits; other streams pass on. The headers are the place of metadata, as for every server at a URL.
