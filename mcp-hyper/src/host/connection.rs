@@ -15,8 +15,8 @@ use mcp_proto::host::control::{Failure, FailureKind, Generation, Status};
 use mcp_proto::host::tools::{
     Catalogue, CatalogueItem, InvalidGlobError, ItemFilter, ItemKind, UpdateReport,
 };
-use mcp_proto::peer::CacheMode;
 use mcp_proto::peer::client::{Change, CloseReason, ConnectError, ServerInfo};
+use mcp_proto::peer::{CacheMode, LostReason};
 use mcp_proto::schema::{List, ServerCapabilities};
 
 use crate::time::GrowingPause;
@@ -368,6 +368,7 @@ pub(super) fn failure_of(error: &Error) -> Failure {
     let kind = match error {
         _ if error.unauthorized().is_some() => FailureKind::NeedsAuthorization,
         Error::Closed(CloseReason::Connect(error)) if is_permanent(error) => FailureKind::Permanent,
+        Error::Closed(CloseReason::Lost(LostReason::WrongTransport(_))) => FailureKind::Permanent,
         _ => FailureKind::Transient,
     };
     Failure::new(kind, error.to_string())

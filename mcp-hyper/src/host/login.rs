@@ -166,7 +166,7 @@ impl Host {
             }),
             _ => {}
         });
-        let options = settings.url_options(entry, settings.client_config(entry, None), &server);
+        let options = settings.url_options(entry, settings.client_config(entry, None), &server, Vec::new());
         let (client, driver) = options
             .authorization(authorization)
             .connect(server.url.expose())
@@ -262,7 +262,7 @@ impl Host {
         let entry = self.entry(name).ok_or(HostLoginError::UnknownServer)?;
         let (server, authorization) = self.authorization(&entry).await?;
         let settings = &self.settings;
-        let options = settings.url_options(&entry, settings.client_config(&entry, None), &server);
+        let options = settings.url_options(&entry, settings.client_config(&entry, None), &server, Vec::new());
         let (auth, driver) = options
             .authorization(authorization)
             .authorize(server.url.expose())

@@ -29,7 +29,9 @@ use mcp_proto::host::tools::ResultLimits;
 use mcp_proto::peer::client::{ClientConfig, ConnectTimeouts, Keepalive, KnownEra, OnServerEnd};
 use mcp_proto::redact::Redactor;
 use mcp_proto::schema::{ClientCapabilities, Implementation};
-use mcp_smol::{ChildLink, Command, Environment, SpawnError, SpawnErrorKind};
+#[cfg(feature = "stdio-v2")]
+use mcp_smol::ChildStream;
+use mcp_smol::{ChildLink, Command, Environment, SpawnError, SpawnErrorKind, StderrLine};
 
 use super::discovery::look_up;
 use super::events::StderrTail;
@@ -271,13 +273,17 @@ impl Settings {
             command = command.current_dir(folder);
         }
         let stderr = stderr.clone();
+        let on_stderr = move |line: StderrLine| {
+            stderr.push(&line);
+            if let Some(traced) = &traced {
+                traced.record_stderr_line(&line);
+            }
+        };
+        if program.speaks_http2 {
+            return self.connect_command_v2(entry, config, (command, on_stderr), observers);
+        }
         let options =
-            mcp_smol::ClientOptions::from(config).handlers(self.handlers_of(entry)).on_stderr(move |line| {
-                stderr.push(&line);
-                if let Some(traced) = &traced {
-                    traced.record_stderr_line(&line);
-                }
-            });
+            mcp_smol::ClientOptions::from(config).handlers(self.handlers_of(entry)).on_stderr(on_stderr);
         let options = match observers.is_empty() {
             true => options,
             false => options.on_wire(move |direction, bytes| {
@@ -286,6 +292,49 @@ impl Settings {
         };
         let (client, driver) = options.connect(command);
         Ok((client, Driver::Child(Box::new(driver))))
+    }
+
+    /// Makes a client of a program that speaks HTTP/2.
+    #[cfg(feature = "stdio-v2")]
+    fn connect_command_v2(
+        &self,
+        entry: &ServerEntry,
+        config: ClientConfig,
+        (command, on_stderr): (Command, impl FnMut(StderrLine) + Send + 'static),
+        observers: Vec<WireObserver>,
+    ) -> Result<(Client, Driver), Failure> {
+        let options = self.http_options(entry, config, observers);
+        let child = ChildStream::spawn(command, on_stderr).map_err(|it| spawn_failure(&it))?;
+        let (client, driver) = options.connect_stream(child).map_err(|error| options_failure(&error))?;
+        Ok((client, Driver::Http(Box::new(driver))))
+    }
+
+    #[cfg(not(feature = "stdio-v2"))]
+    fn connect_command_v2(
+        &self,
+        _: &ServerEntry,
+        _: ClientConfig,
+        _: (Command, impl FnMut(StderrLine)),
+        _: Vec<WireObserver>,
+    ) -> Result<(Client, Driver), Failure> {
+        Err(permanent_failure("built without the transport stdio-v2: enable the feature `stdio-v2`"))
+    }
+
+    /// The options of a client over HTTP.
+    fn http_options(
+        &self,
+        entry: &ServerEntry,
+        config: ClientConfig,
+        mut observers: Vec<WireObserver>,
+    ) -> ClientOptions<SendHandlers, AnyRuntime> {
+        let options =
+            ClientOptions::from(config).runtime(self.runtime.clone()).handlers(self.handlers_of(entry));
+        match observers.is_empty() {
+            true => options,
+            false => options.on_wire(move |event| {
+                observers.iter_mut().for_each(|observer| observer.handle_event(event));
+            }),
+        }
     }
 
     pub(super) fn client_config(&self, entry: &ServerEntry, era: Option<KnownEra>) -> ClientConfig {
@@ -320,15 +369,10 @@ impl Settings {
         config: ClientConfig,
         server: &ResolvedHttp,
         headers: FreshHeaders,
-        mut observers: Vec<WireObserver>,
+        observers: Vec<WireObserver>,
     ) -> Result<(Client, Driver), Failure> {
         let entry = &*headers.entry.clone();
-        let mut options = self.url_options(entry, config, server);
-        if !observers.is_empty() {
-            options = options.on_wire(move |event| {
-                observers.iter_mut().for_each(|observer| observer.handle_event(event));
-            });
-        }
+        let options = self.url_options(entry, config, server, observers);
         #[cfg(feature = "auth")]
         let options = match self.authorization(entry, server) {
             Some(authorization) => options.authorization(authorization),
@@ -347,9 +391,9 @@ impl Settings {
         entry: &ServerEntry,
         config: ClientConfig,
         server: &ResolvedHttp,
+        observers: Vec<WireObserver>,
     ) -> ClientOptions<SendHandlers, AnyRuntime> {
-        let mut options =
-            ClientOptions::from(config).runtime(self.runtime.clone()).handlers(self.handlers_of(entry));
+        let mut options = self.http_options(entry, config, observers);
         for (name, value) in &server.headers {
             options = options.header(name, value.expose());
         }

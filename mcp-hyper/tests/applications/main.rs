@@ -6,3 +6,5 @@ mod common;
 #[cfg(unix)]
 mod cli;
 mod host;
+#[cfg(unix)]
+mod stdio_v2;

@@ -167,6 +167,7 @@ const ITEMS: [(&str, &str); 2] = [("tools/call", "gen_ai.tool.name"), ("prompts/
 fn transport(connection: &TracedConnection) -> impl Iterator<Item = (&'static str, String)> {
     let (transport, protocol) = match &*connection.transport {
         "stdio" => (Some("pipe"), None),
+        "stdio-v2" => (Some("pipe"), Some("http")),
         "http" => (Some("tcp"), Some("http")),
         "websocket" => (Some("tcp"), Some("websocket")),
         _ => (None, None),

@@ -20,7 +20,7 @@ use mcp_proto::host::tools::{ItemKind, LookupError};
 use mcp_proto::peer::client::{ClientConfig, ConnectTimeouts, EraPolicy, ServerInfo};
 use mcp_proto::redact::{Redactor, is_secret_header};
 use mcp_proto::schema::{Era, Implementation, LoggingLevel};
-use mcp_smol::{ClientOptions, Command, Environment, Killer, WireDirection};
+use mcp_smol::{ChildStream, ClientOptions, Command, Environment, Killer, StderrLine, WireDirection};
 use smol::future::or;
 
 use crate::error::{self, CommandError, Result};
@@ -128,6 +128,7 @@ pub(crate) async fn open(
 ) -> Result<PendingConnection> {
     match url(command) {
         Some(url) => over_http(url, common, setup).await,
+        None if common.stdio_v2 => over_stdio_v2(command, common, setup),
         None => over_stdio(command, common, setup, non_messages),
     }
 }
@@ -207,13 +208,52 @@ fn http_options(
     if let Some(file) = &common.cacert {
         options = options.tls(tls_config(file)?);
     }
-    let mut observers = observers(traced.as_ref(), &redactor, common);
-    if !observers.is_empty() {
-        options = options.on_wire(move |event| {
+    Ok(observed(options, observers(traced.as_ref(), &redactor, common)))
+}
+
+fn observed(options: mcp_hyper::ClientOptions, mut observers: Vec<WireObserver>) -> mcp_hyper::ClientOptions {
+    match observers.is_empty() {
+        true => options,
+        false => options.on_wire(move |event| {
             observers.iter_mut().for_each(|observer| observer.handle_event(event));
-        });
+        }),
     }
-    Ok(options)
+}
+
+fn over_stdio_v2(
+    command: &[OsString],
+    common: &CommonOptions,
+    mut setup: ClientSetup<'_>,
+) -> Result<PendingConnection> {
+    let redactor = redactor_of(command, common)?;
+    let trace = |file: &TraceFile| file.connection(&server_name(command), "stdio-v2", redactor.clone());
+    let traced = common.traced.as_ref().map(trace);
+    setup.config.recorder = traced.as_ref().and_then(ConnectionTrace::recorder);
+    let options = mcp_hyper::ClientOptions::from(setup.config).handlers(setup.handlers);
+    let options = observed(options, observers(traced.as_ref(), &redactor, common));
+    let shown = stderr_observer(setup.shows_stderr, redactor, traced);
+    let child = ChildStream::spawn(program(command, common)?, shown);
+    let child = child.map_err(CommandError::server)?;
+    let killer = Some(child.killer());
+    let (client, driver) = options.connect_stream(child).map_err(CommandError::usage)?;
+    Ok((client, Box::pin(driver), killer))
+}
+
+/// What gets the lines of a server's standard error.
+fn stderr_observer(
+    is_shown: bool,
+    redactor: Redactor,
+    traced: Option<ConnectionTrace>,
+) -> impl FnMut(StderrLine) + Send + 'static {
+    let mut screen = is_shown.then(Screen::messages);
+    move |line| {
+        if let Some(screen) = &mut screen {
+            reports::stderr(screen, &redactor, &line);
+        }
+        if let Some(traced) = &traced {
+            traced.record_stderr_line(&line);
+        }
+    }
 }
 
 fn over_stdio(
@@ -234,16 +274,8 @@ fn over_stdio(
         }
         observers.iter_mut().for_each(|observer| observer.handle_bytes(direction, bytes));
     });
-    let mut screen = setup.shows_stderr.then(Screen::messages);
-    if screen.is_some() || traced.is_some() {
-        options = options.on_stderr(move |line| {
-            if let Some(screen) = &mut screen {
-                reports::stderr(screen, &redactor, &line);
-            }
-            if let Some(traced) = &traced {
-                traced.record_stderr_line(&line);
-            }
-        });
+    if setup.shows_stderr || traced.is_some() {
+        options = options.on_stderr(stderr_observer(setup.shows_stderr, redactor, traced));
     }
     let (client, driver) = options.connect(program(command, common)?);
     let killer = Some(driver.killer());

@@ -347,11 +347,21 @@ pub(crate) async fn serve(
 /// Serves a router on standard input and output.
 pub(crate) async fn serve_stdio(router: Router, common: &CommonOptions) -> Result {
     if std::io::stdin().is_terminal() {
-        let hint =
-            "This is a server: it expects a client's messages, one JSON object to a line. Ctrl-D ends it.";
+        let hint = match common.stdio_v2 {
+            true => "This is a server: it expects a client that speaks HTTP/2. Ctrl-D ends it.",
+            false => {
+                "This is a server: it expects a client's messages, one JSON object to a line. Ctrl-D ends it."
+            }
+        };
         let _ = Screen::messages().line(hint);
     }
     let failed = CommandError::server_of("serving standard input and output");
+    if common.stdio_v2 {
+        let options = ServerOptions::new(router).configure(|config| {
+            Arc::make_mut(&mut config.server).recorder = common.server_recorder("stdio-v2");
+        });
+        return options.stdio_v2().await.map_err(failed);
+    }
     let options = mcp_smol::ServerOptions::new(router);
     let options = options.configure(|config| config.recorder = common.server_recorder("stdio"));
     let (_handle, driver) = options.stdio().map_err(&failed)?;

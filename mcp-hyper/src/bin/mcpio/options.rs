@@ -92,6 +92,10 @@ pub(crate) struct CommonOptions {
     #[arg(long, global = true)]
     pub(crate) whole_env: bool,
 
+    /// Speak HTTP/2 over the standard input and output of the server: the transport stdio-v2, an experiment
+    #[arg(long, global = true)]
+    pub(crate) stdio_v2: bool,
+
     /// The working directory of the server
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,

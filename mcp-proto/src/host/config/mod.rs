@@ -215,7 +215,7 @@ display_text! { ConfigErrorKind:
     ConflictingMembers(first, second) => "\"{first}\" and \"{second}\" contradict each other: remove one";
     MissingTransport { expected } => "the entry has no {expected}: add it";
     UnsupportedTransport(name) =>
-        "connections of the type {:?} are not supported: use stdio, http, sse or websocket", Quoted(name);
+        "connections of the type {:?} are not supported: use stdio, stdio-v2, http, sse or websocket", Quoted(name);
     UnsupportedReference { member, reference } =>
         "{:?}: {} is not supported: use ${{NAME}}, ${{NAME:-default}}, ${{env:NAME}} or ${{input:id}}", Quoted(member), SafeText::line(reference);
     UndeclaredInput(id) => "there is no input of the id {:?} that the user can type or pick", Quoted(id);

@@ -382,7 +382,8 @@ fn transport(members: &mut Members) -> ReadResult<TransportSpec> {
             return Err(ConfigErrorKind::ConflictingMembers("command", "url"));
         }
         None if has_url => return http(members, None),
-        None | Some("stdio") => return stdio(members),
+        None | Some("stdio") => return stdio(members, false),
+        Some("stdiov2") => return stdio(members, true),
         Some("http" | "streamablehttp") => HttpTransport::Http,
         Some("sse") => HttpTransport::Sse,
         Some("ws" | "websocket") => HttpTransport::WebSocket,
@@ -401,7 +402,7 @@ fn enabled(members: &mut Members) -> ReadResult<bool> {
     }
 }
 
-fn stdio(members: &mut Members) -> ReadResult<TransportSpec> {
+fn stdio(members: &mut Members, speaks_http2: bool) -> ReadResult<TransportSpec> {
     let missing = ConfigErrorKind::MissingTransport {
         expected: if members.has(&URLS) { "\"command\"" } else { "\"command\" or \"url\"" },
     };
@@ -413,6 +414,7 @@ fn stdio(members: &mut Members) -> ReadResult<TransportSpec> {
         forwarded: forwarded(members)?,
         env_file: members.template(&["envFile", "env_file"])?,
         cwd: members.template(&["cwd"])?,
+        speaks_http2,
     }))
 }
 

@@ -32,6 +32,8 @@ pub struct ResolvedStdio {
     pub env: BTreeMap<String, Secret>,
     /// Its working directory.
     pub cwd: Option<String>,
+    /// Whether it speaks HTTP/2: the transport `stdio-v2`.
+    pub speaks_http2: bool,
 }
 
 debug_fields! { ResolvedStdio(self) { args = self.args.len(), env = self.env.keys() } }
@@ -232,7 +234,7 @@ impl<'a> Resolver<'a> {
             }
             cwd = Some(folder);
         }
-        Ok(ResolvedStdio { command, args, env, cwd })
+        Ok(ResolvedStdio { command, args, env, cwd, speaks_http2: stdio.speaks_http2 })
     }
 
     /// The content of the entry's file of variables, if it has one.

@@ -55,6 +55,7 @@ impl ServerSpec {
             forwarded: Vec::new(),
             env_file: None,
             cwd: None,
+            speaks_http2: false,
         }))
     }
 
@@ -95,7 +96,7 @@ impl ServerSpec {
     fn templates(&self) -> Vec<&Template> {
         match &self.transport {
             TransportSpec::Stdio(stdio) => {
-                let StdioSpec { command, args, env, forwarded: _, env_file, cwd } = stdio;
+                let StdioSpec { command, args, env, forwarded: _, env_file, cwd, speaks_http2: _ } = stdio;
                 let texts = [command].into_iter().chain(args).chain(env.values());
                 texts.chain(env_file).chain(cwd).collect()
             }
@@ -205,9 +206,10 @@ pub enum TransportSpec {
 }
 
 impl TransportSpec {
-    /// Returns its name for logs: `stdio`, `http`, `sse` or `websocket`.
+    /// Returns its name for logs: `stdio`, `stdio-v2`, `http`, `sse` or `websocket`.
     pub const fn name(&self) -> &'static str {
         match self {
+            Self::Stdio(StdioSpec { speaks_http2: true, .. }) => "stdio-v2",
             Self::Stdio(_) => "stdio",
             Self::Http(HttpSpec { transport: HttpTransport::Http, .. }) => "http",
             Self::Http(HttpSpec { transport: HttpTransport::Sse, .. }) => "sse",
@@ -218,7 +220,7 @@ impl TransportSpec {
     fn digest(&self, digester: &mut Digester) {
         match self {
             Self::Stdio(stdio) => {
-                digester.text("stdio");
+                digester.text(self.name());
                 Template::digest(digester, &stdio.command);
                 digester.list(stdio.args.iter(), Template::digest);
                 digest_map(digester, &stdio.env);
@@ -277,6 +279,8 @@ pub struct StdioSpec {
     /// Its working directory; one of a project's entry begins in the [project's folder](super::Source::folder), which is
     /// the default there.
     pub cwd: Option<Template>,
+    /// Whether it speaks HTTP/2 instead of one JSON message per line: the experimental transport `stdio-v2`. Default: no.
+    pub speaks_http2: bool,
 }
 
 /// A URL to connect to.

@@ -81,7 +81,7 @@ fn error_says_which_member_and_what_to_do() {
         ),
         (
             r#"{ "type": "carrier pigeon", "url": "https://a.example" }"#,
-            r#"connections of the type "carrier pigeon" are not supported: use stdio, http, sse or websocket"#,
+            r#"connections of the type "carrier pigeon" are not supported: use stdio, stdio-v2, http, sse or websocket"#,
         ),
         (
             r#"{ "type": "websocket", "url": "https://a.example" }"#,

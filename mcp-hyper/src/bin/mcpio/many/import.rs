@@ -114,6 +114,7 @@ fn server_json(spec: &ServerSpec) -> Value {
     };
     let transport = match &spec.transport {
         TransportSpec::Stdio(stdio) => vec![
+            ("type", stdio.speaks_http2.then_some("stdio-v2").into()),
             ("command", text(&stdio.command).into()),
             ("args", stdio.args.iter().map(text).collect()),
             ("env", texts(&stdio.env)),
