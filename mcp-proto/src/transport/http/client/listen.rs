@@ -159,7 +159,7 @@ impl HttpClient {
             | ExchangeOutcome::Broken { refused: Some(error), .. } => {
                 // A server that never offered the stream may refuse it with any status.
                 let known = self.session.offers_stream;
-                if error.status == 404 && known && self.renew_session(now) {
+                if error.status == 404 && known && self.may_renew_unasked() && self.renew_session(now) {
                     return;
                 }
                 let detail = error.to_string();
@@ -175,6 +175,9 @@ impl HttpClient {
             ExchangeOutcome::Error { http, .. } => answered(http.status),
         };
         trail.has_events |= began.is_some_and(|began| now.saturating_since(began) >= STABLE_AFTER);
+        if trail.has_events {
+            self.session.fruitless_renewals = 0;
+        }
         let Self { listener, config, rng, .. } = self;
         if !trail.has_advanced() && listener.streams.failures >= config.backoff.attempts {
             return self.give_up_listening(now, detail, true);

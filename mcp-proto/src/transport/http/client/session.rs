@@ -110,9 +110,14 @@ impl HttpClient {
         }
     }
 
+    /// Whether a new session may be opened without a request that needs it: not if the server has lost many in a row.
+    pub(super) fn may_renew_unasked(&self) -> bool {
+        self.session.fruitless_renewals < self.config.backoff.attempts
+    }
+
     /// Opens a new session in place of one that the server has lost. Returns whether it does.
     pub(super) fn renew_session(&mut self, now: Instant) -> bool {
-        if self.session.id.is_none() || self.session.fruitless_renewals >= self.config.backoff.attempts {
+        if self.session.id.is_none() {
             return false;
         }
         let Some(version) = self.peer.server().map(|server| server.revision) else { return false };

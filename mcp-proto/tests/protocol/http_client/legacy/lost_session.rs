@@ -133,6 +133,38 @@ fn client_gives_up_on_a_server_that_keeps_losing_its_sessions() {
     });
 }
 
+/// Clients that only listen do not ask a server for sessions forever, but a request still opens one (C4.19).
+#[test]
+fn request_opens_a_session_after_the_stream_was_given_up() {
+    legacy(config(), |wire, listener| {
+        let mut listener = listener;
+        for round in 0.. {
+            assert!(round < 20, "the client gives up");
+            wire.stream(&listener);
+            wire.truncate(&listener);
+            wire.advance_to_timeout();
+            let again = wire.expect_get();
+            wire.reply(&again, 404, &[], "");
+            let Some(initialize) = wire.next() else { break };
+            wire.answer_initialize(&initialize, LEGACY, "again");
+            let initialized = wire.expect("notifications/initialized");
+            wire.accept(&initialized);
+            listener = wire.expect_get();
+        }
+        for session in ["late", "later"] {
+            let request = call_tool(wire);
+            let call = wire.expect("tools/call");
+            wire.reply(&call, 404, &[], "");
+            wire.open_session(LEGACY, session);
+            wire.expect_get();
+            let call = wire.expect("tools/call");
+            assert_eq!(call.header("mcp-session-id"), Some(session));
+            wire.answer(&call, json!({"content": []}));
+            wire.result(request);
+        }
+    });
+}
+
 #[test]
 fn failure_to_reopen_the_session_ends_the_connection() {
     legacy(config(), |wire, _| {
