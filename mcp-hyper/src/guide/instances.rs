@@ -135,7 +135,9 @@
 //!   would not help: the handlers that produce them end with their instance, and so do the requests to the client that
 //!   wait in the same streams. Any other loss of a stream leads back to the instance of the session, which has its events;
 //! - requests to the client that wait for its answer, such as elicitation, and with them the calls that made them;
-//! - subscriptions and the log level: clients of this crate subscribe again (`Client::watch`).
+//! - subscriptions and the log level: clients of this crate subscribe again (`Client::watch`), but a client that only
+//!   listens may give up after [some attempts](mcp_proto::transport::http::client::HttpClientConfig::backoff): its next
+//!   request opens a new session.
 //!
 //! # The end of an instance
 //!

@@ -1,18 +1,23 @@
 //! One instance of the server.
 
+use std::fs::OpenOptions;
 use std::future::pending;
-use std::path::Path;
-use std::sync::Arc;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_signal::{Signal, Signals};
 use mcp_hyper::redis::{Redis, RedisOptions};
 use mcp_hyper::{ServerOptions, SharedFolder};
+use mcp_proto::front::http::{ChangeRelay, HttpHandle};
 use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
 use mcp_proto::front::{Context, HandlerError, NoArguments, Router, SingleUse};
-use mcp_proto::peer::server::{SealKey, Sealer};
-use mcp_proto::schema::{ElicitParams, ElicitSchema, ElicitValue, PrimitiveSchema, StringSchema, Tool};
+use mcp_proto::peer::server::{ListKind, SealKey, Sealer};
+use mcp_proto::schema::{
+    ElicitParams, ElicitSchema, ElicitValue, PrimitiveSchema, ServerCapability, StringSchema, Tool,
+};
 use mcp_proto::transport::http::server::SessionPrefix;
 use serde::Deserialize;
 use serde_json::json;
@@ -26,14 +31,16 @@ use crate::Outcome;
 /// How long an instance serves after SIGTERM: several intervals of the balancer's checks.
 const NOTICE: Duration = Duration::from_secs(1);
 
-/// Serves on a port that the system chooses, and prints its address, until SIGTERM. The store is a folder, or a Redis by its
-/// URL.
-pub(crate) async fn serve(name: &str, key: &Path, store: &str) -> Outcome {
+/// Serves at an address, and prints it, until SIGTERM. The store is a folder, or a Redis by its URL.
+pub(crate) async fn serve(name: &str, key: &Path, store: &str, address: &str) -> Outcome {
+    let finished = key.with_file_name("finished");
     let key: [u8; 32] = std::fs::read(key)?.try_into().map_err(|_| "the key does not have 32 bytes")?;
     let mut tasks = TaskConfig::default();
     let single_use: Arc<dyn SingleUse>;
+    let mut relay: Option<Arc<dyn ChangeRelay>> = None;
     if store.starts_with("redis:") {
         let redis = connect_redis(store).await?;
+        relay = Some(Arc::new(redis.clone()));
         (tasks.store, single_use) = (Arc::new(redis.clone()), Arc::new(redis));
     } else {
         let folder = SharedFolder::new(store);
@@ -41,15 +48,20 @@ pub(crate) async fn serve(name: &str, key: &Path, store: &str) -> Outcome {
     }
     tasks.poll_interval = Duration::from_millis(100);
     let sealer = Sealer::new(SealKey::new(key), []);
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let listener = TcpListener::bind(address).await?;
     println!("{}", listener.local_addr()?);
-    let router = router(name, sealer, tasks).single_use(single_use);
+    let handle = Arc::new(OnceLock::new());
+    let router = router(name, sealer, tasks, finished, handle.clone()).single_use(single_use);
     let prefix = SessionPrefix::new(name)?;
-    let options = ServerOptions::new(router)
+    let mut options = ServerOptions::new(router)
         .configure(|config| config.session_prefix = Some(prefix))
         .health("/healthz", || true)
         .on_error(|error| eprintln!("{error}"));
+    if let Some(relay) = relay {
+        options = options.relay_changes(relay);
+    }
     let (server, driver) = options.listen(listener);
+    let _ = handle.set(server.handle().clone());
     let mut signals = Signals::new([Signal::Term])?;
     let draining = async {
         signals.next().await;
@@ -78,8 +90,27 @@ struct NumberArguments {
 /// - `parcel`, which asks the same as a task;
 /// - `nap`, a task that takes half a second;
 /// - `wait`, a task that runs until it is cancelled;
-/// - `waiting`, which returns how many `wait` handlers run at this instance.
-fn router(name: &str, sealer: Sealer, tasks: TaskConfig) -> Router {
+/// - `waiting`, which returns how many `wait` handlers run at this instance;
+/// - `change`, which announces that the list of tools has changed.
+///
+/// The two that ask append their argument to the file `finished` at the end.
+fn router(
+    name: &str,
+    sealer: Sealer,
+    tasks: TaskConfig,
+    finished: PathBuf,
+    server: Arc<OnceLock<HttpHandle>>,
+) -> Router {
+    let ask_twice = move |NumberArguments { n }: NumberArguments, cx: Context| {
+        let finished = finished.clone();
+        async move {
+            let trip = ask_twice(n, cx).await?;
+            let mut file =
+                OpenOptions::new().append(true).create(true).open(&finished).map_err(HandlerError::new)?;
+            file.write_all(format!("{n}\n").as_bytes()).map_err(HandlerError::new)?;
+            Ok::<_, HandlerError>(trip)
+        }
+    };
     let numbered = |name: &str, what: &str| {
         let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
         Tool::new(name, what, schema)
@@ -90,7 +121,14 @@ fn router(name: &str, sealer: Sealer, tasks: TaskConfig) -> Router {
     Router::new("balanced", env!("CARGO_PKG_VERSION"))
         .seal(sealer)
         .tasks(tasks)
-        .tool_with(numbered("trip", "Asks where to and when"), ask_twice)
+        .declare(ServerCapability::ToolsListChanged)
+        .tool_with(plain("change", "Changes the list"), move |NoArguments {}, _: Context| {
+            if let Some(server) = server.get() {
+                server.list_changed(ListKind::Tools);
+            }
+            async { "changed" }
+        })
+        .tool_with(numbered("trip", "Asks where to and when"), ask_twice.clone())
         .task_tool(numbered("parcel", "Asks where to and when"), TaskChoice::Optional, ask_twice)
         .task_tool(plain("nap", "Takes a while"), TaskChoice::Optional, async |NoArguments {}, _: Context| {
             Timer::after(Duration::from_millis(500)).await;
@@ -114,7 +152,7 @@ fn router(name: &str, sealer: Sealer, tasks: TaskConfig) -> Router {
         })
 }
 
-async fn ask_twice(NumberArguments { n }: NumberArguments, cx: Context) -> Result<String, HandlerError> {
+async fn ask_twice(n: u32, cx: Context) -> Result<String, HandlerError> {
     let city = ask(&cx, n, "city").await?;
     let day = ask(&cx, n, "day").await?;
     Ok(format!("{n}: {city}, {day}"))
