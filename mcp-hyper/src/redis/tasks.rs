@@ -181,11 +181,13 @@ impl TaskStore for Redis {
         })
     }
 
-    fn update(&self, mut record: TaskRecord) -> StoreFuture<'_, ()> {
+    fn update(&self, mut record: TaskRecord) -> StoreFuture<'_, u64> {
         Box::pin(async move {
             let (stored, expires) = (record.version.to_string(), millis(record.expires_at()));
-            record.version = record.version.saturating_add(1);
-            self.write_task(UPDATE, &record, &[&stored, &expires, &record.id]).await
+            // After a failover, the next number may be that of another record, which was forgotten.
+            record.version = getrandom::u64().map_err(|error| RedisError::Runtime(error.to_string()))?;
+            self.write_task(UPDATE, &record, &[&stored, &expires, &record.id]).await?;
+            Ok(record.version)
         })
     }
 

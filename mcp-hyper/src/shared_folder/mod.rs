@@ -102,7 +102,7 @@ impl TaskStore for SharedFolder {
         self.with_tasks(move |tasks| Ok((ready_output(tasks.store().get(&id))?, None)))
     }
 
-    fn update(&self, record: TaskRecord) -> StoreFuture<'_, ()> {
+    fn update(&self, record: TaskRecord) -> StoreFuture<'_, u64> {
         self.with_tasks(move |tasks| tasks.update(record))
     }
 

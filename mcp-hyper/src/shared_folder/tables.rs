@@ -46,11 +46,11 @@ impl Tasks {
     }
 
     /// Updates a task.
-    pub(super) fn update(&mut self, mut record: TaskRecord) -> Changed<Result<(), StoreError>> {
+    pub(super) fn update(&mut self, mut record: TaskRecord) -> Changed<Result<u64, StoreError>> {
         let updated = ready_output(self.0.update(record.clone()))?;
-        record.version = record.version.saturating_add(1);
-        let entry = if updated.is_ok() { Some(record_entry(&record)?) } else { None };
-        Ok((updated, entry))
+        let Ok(version) = updated else { return Ok((updated, None)) };
+        record.version = version;
+        Ok((updated, Some(record_entry(&record)?)))
     }
 
     /// Deletes the tasks that expire.

@@ -147,7 +147,7 @@ fn processes_share_tasks() {
         assert_eq!(other.create(record("a", 1000)).await, Err(StoreError::Conflict));
         let mut changed = other.get("a").await.unwrap().unwrap();
         changed.state = StoredTaskState::Cancelled;
-        assert_eq!(other.update(changed.clone()).await, Ok(()));
+        assert_eq!(other.update(changed.clone()).await, Ok(1));
         assert_eq!(one.update(changed.clone()).await, Err(StoreError::Conflict), "it has changed");
         changed.version = 1;
         assert_eq!(one.get("a").await, Ok(Some(changed)));

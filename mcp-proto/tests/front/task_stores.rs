@@ -35,6 +35,8 @@ struct StoreControl {
     permits: usize,
     waiting: Vec<Waker>,
     broken: bool,
+    /// The last version, which a failover does not forget.
+    version: u64,
 }
 
 impl SlowStore {
@@ -91,10 +93,15 @@ impl TaskStore for SlowStore {
         })
     }
 
-    fn update(&self, record: TaskRecord) -> StoreFuture<'_, ()> {
+    fn update(&self, mut record: TaskRecord) -> StoreFuture<'_, u64> {
         Box::pin(async move {
             self.pass().await?;
-            self.inner.update(record).await
+            self.inner.update(record.clone()).await?;
+            let mut control = self.control.lock().unwrap();
+            control.version += 1;
+            record.version = control.version;
+            self.inner.restore(record);
+            Ok(control.version)
         })
     }
 
@@ -343,7 +350,7 @@ fn store_creates_a_task_once_and_updates_only_the_current_version() {
     assert_eq!(block_on(store.create(record("a", None, None))), Err(StoreError::Conflict));
     let mut changed = record("a", None, None);
     changed.state = StoredTaskState::Cancelled;
-    assert_eq!(block_on(store.update(changed.clone())), Ok(()));
+    assert_eq!(block_on(store.update(changed.clone())), Ok(1));
     assert_eq!(block_on(store.update(changed)), Err(StoreError::Conflict));
     assert_eq!(block_on(store.get("a")).unwrap().unwrap().version, 1);
     assert_eq!(block_on(store.update(record("b", None, None))), Err(StoreError::Conflict));

@@ -46,7 +46,7 @@ impl TaskStore for RecordingStore {
         self.store.get(id)
     }
 
-    fn update(&self, record: TaskRecord) -> StoreFuture<'_, ()> {
+    fn update(&self, record: TaskRecord) -> StoreFuture<'_, u64> {
         self.note(&record);
         self.store.update(record)
     }

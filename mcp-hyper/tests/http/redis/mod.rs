@@ -217,7 +217,7 @@ fn commands_are_sent_again_after_the_connection_was_lost() {
 }
 
 #[test]
-fn write_that_is_sent_again_has_the_same_token() {
+fn write_that_is_sent_again_has_the_same_token_and_version() {
     run(async {
         let peer = Peer::start(|connection, command| match (&*command[0], connection) {
             ("EVAL", _) if is_identification(command) => None,
@@ -227,7 +227,7 @@ fn write_that_is_sent_again_has_the_same_token() {
         })
         .await;
         let Connection { redis, .. } = &Connection::open(&peer.url);
-        redis.update(task()).await.unwrap();
+        let version = redis.update(task()).await.unwrap();
         let received = peer.received();
         let writes: Vec<_> = received
             .iter()
@@ -236,6 +236,9 @@ fn write_that_is_sent_again_has_the_same_token() {
             .collect();
         assert_eq!(writes.len(), 2);
         assert_eq!(writes[0], writes[1]);
+        assert_eq!((&writes[0][7], &writes[0][9]), (&version.to_string(), &"0".to_owned()));
+        // One that was forgotten in a failover had another version.
+        assert_ne!(redis.update(task()).await, Ok(version));
     });
 }
 

@@ -140,7 +140,7 @@ impl TaskRequest {
             }
             record.updated_at = self.service.now().max(record.updated_at);
             match self.store().update(record.clone()).await {
-                Ok(()) => return Ok(()),
+                Ok(_) => return Ok(()),
                 Err(StoreError::Conflict) => match self.lookup(&record.id).await? {
                     TaskLookup::Running(live) => return Ok(live.take_answers(responses)?),
                     TaskLookup::Stored(newer) => record = *newer,
@@ -180,7 +180,7 @@ impl TaskRequest {
                 ..record
             };
             match self.store().update(cancelled.clone()).await {
-                Ok(()) => return Ok(cancelled),
+                Ok(_) => return Ok(cancelled),
                 Err(StoreError::Conflict) => found = self.lookup(&cancelled.id).await?,
                 Err(error) => return Err(error.into()),
             }

@@ -30,7 +30,7 @@ pub struct TaskRecord {
     /// The owner whose quota it uses in this process: `owner`, or the address that the call came from. It is not part
     /// of the [JSON](Self::to_json).
     pub quota_owner: QuotaOwner,
-    /// The number of its changes in the store.
+    /// The version in the store, which each change replaces by another one.
     pub version: u64,
     /// The time of its creation.
     pub created_at: UnixTime,

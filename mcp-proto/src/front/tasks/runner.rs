@@ -173,7 +173,7 @@ type StoreOperation = Pin<Box<dyn Future<Output = StoreResult> + Send>>;
 
 enum StoreResult {
     Created(Result<(), StoreError>),
-    Updated(Result<(), StoreError>),
+    Updated(Result<u64, StoreError>),
     /// `Reread` follows a conflict; `Refreshed` is a periodic lookup.
     Reread(Result<Option<TaskRecord>, StoreError>),
     Refreshed(Result<Option<TaskRecord>, StoreError>),
@@ -395,7 +395,8 @@ impl<M: HandlerMode> TaskRun<M> {
         let is_lost = mem::take(&mut self.is_lost);
         self.storing = Some(Box::pin(async move {
             StoreResult::Updated(if is_lost {
-                store.create(TaskRecord { version: version.saturating_add(1), ..record }).await
+                let version = version.saturating_add(1);
+                store.create(TaskRecord { version, ..record }).await.map(|()| version)
             } else {
                 store.update(record).await
             })
@@ -424,13 +425,6 @@ impl<M: HandlerMode> TaskRun<M> {
         }
         let (store, id) = (service.registry.config.store.clone(), self.task.initial.id.clone());
         self.storing = Some(Box::pin(async move { StoreResult::Refreshed(store.get(&id).await) }));
-    }
-
-    /// Whether a record is not the one that this instance has stored: others changed it, or a failover forgot the last
-    /// writes.
-    fn is_changed(&self, record: &TaskRecord) -> bool {
-        // Others may have reached the same version from an earlier one. Only they store answers, or end a running task.
-        Some(record.version) != self.version || !record.answers.is_empty() || record.state.is_terminal()
     }
 
     /// Merges the changes of other instances.
@@ -468,10 +462,10 @@ impl<M: HandlerMode> TaskRun<M> {
                 }
                 self.task.set_created(created);
             }
-            StoreResult::Updated(Ok(())) => {
+            StoreResult::Updated(Ok(version)) => {
                 self.conflicts = 0;
                 self.retains_result = false;
-                self.version = self.version.map(|version| version.saturating_add(1));
+                self.version = Some(version);
                 self.handle_saved(service);
             }
             StoreResult::Updated(Err(StoreError::Conflict)) if self.conflicts < MAX_CONFLICTS => {
@@ -482,7 +476,7 @@ impl<M: HandlerMode> TaskRun<M> {
             StoreResult::Updated(Err(error)) | StoreResult::Reread(Err(error)) => {
                 self.handle_save_failure(service, &error)
             }
-            StoreResult::Refreshed(Ok(Some(record))) if !self.is_changed(&record) => {}
+            StoreResult::Refreshed(Ok(Some(record))) if Some(record.version) == self.version => {}
             // The next refresh tries again.
             StoreResult::Refreshed(Err(_)) => {}
             StoreResult::Reread(Ok(record)) | StoreResult::Refreshed(Ok(record)) => {

@@ -45,12 +45,15 @@ pub trait TaskStore: Send + Sync {
     /// If the lookup fails.
     fn get<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<TaskRecord>>;
 
-    /// Compare-and-swap: replaces the stored record if `record.version` is still the stored version, and increments the
-    /// version; otherwise fails with [`Conflict`](StoreError::Conflict).
+    /// Compare-and-swap: replaces the stored record if `record.version` is still the stored version; otherwise fails with
+    /// [`Conflict`](StoreError::Conflict). Returns the new version.
+    ///
+    /// No record of the task has had that version before: it is the next number, or a random one in a database whose
+    /// failover may forget the last versions.
     ///
     /// # Errors
     /// If the record is not stored.
-    fn update(&self, record: TaskRecord) -> StoreFuture<'_, ()>;
+    fn update(&self, record: TaskRecord) -> StoreFuture<'_, u64>;
 
     /// Lists up to `most` tasks of one owner, from the oldest to the newest, starting after the cursor `after`.
     ///
@@ -214,7 +217,7 @@ impl TaskTable {
         self.tasks.insert(record.id.clone(), StoredTask { record, sequence: place, bytes });
     }
 
-    fn update(&mut self, mut record: TaskRecord) -> Result<(), StoreError> {
+    fn update(&mut self, mut record: TaskRecord) -> Result<u64, StoreError> {
         let kept = self.tasks.get(&record.id).ok_or(StoreError::Conflict)?;
         if kept.record.version != record.version {
             return Err(StoreError::Conflict);
@@ -223,9 +226,10 @@ impl TaskTable {
         if more > 0 && !self.bytes.allows(&kept.record.quota_owner, more) {
             return Err(StoreError::Full);
         }
-        record.version = record.version.saturating_add(1);
+        let version = record.version.saturating_add(1);
+        record.version = version;
         self.replace(record);
-        Ok(())
+        Ok(version)
     }
 
     /// Replaces the record with the id of this one.
@@ -293,7 +297,7 @@ impl TaskStore for MemoryStore {
         ready_future(Ok(lock(&self.table).tasks.get(id).map(|kept| kept.record.clone())))
     }
 
-    fn update(&self, record: TaskRecord) -> StoreFuture<'_, ()> {
+    fn update(&self, record: TaskRecord) -> StoreFuture<'_, u64> {
         ready_future(lock(&self.table).update(record))
     }
 

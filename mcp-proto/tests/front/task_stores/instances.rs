@@ -321,6 +321,18 @@ fn task_is_cancelled_by_another_instance_after_a_failover() {
     }
 }
 
+/// The running instance stores the result before it has read the store again: the versions differ.
+#[test]
+fn cancellation_after_a_failover_is_not_overwritten() {
+    let (store, [mut one, mut other], held, id, first) = changed(1);
+    fail_over(&store, Some(first));
+    answer(&mut other, "tasks/cancel", json!({"taskId": id}));
+    held.release("late");
+    one.poll_driver();
+    one.poll_driver();
+    assert_eq!((status(&mut one, &id), status(&mut other, &id)), (json!("cancelled"), json!("cancelled")));
+}
+
 #[test]
 fn task_whose_creation_was_forgotten_is_stored_again() {
     let (store, [mut one, mut other], held, id, _) = changed(1);

@@ -34,6 +34,8 @@ struct EngineState {
     dice: Option<SimulationRng>,
     is_used: bool,
     records: Records,
+    /// The last version of a task: a failover forgets none.
+    version: u64,
     /// The records before each of the last writes, oldest first.
     history: VecDeque<Records>,
     lost_before: Option<UnixTime>,
@@ -187,14 +189,15 @@ impl EngineState {
         Ok(())
     }
 
-    fn update(&mut self, mut record: TaskRecord) -> Result<(), StoreError> {
+    fn update(&mut self, mut record: TaskRecord) -> Result<u64, StoreError> {
         let stored = self.records.tasks.get(&record.id).map(|stored| stored.version);
         if stored != Some(record.version) {
             return Err(StoreError::Conflict);
         }
-        record.version += 1;
+        self.version += 1;
+        record.version = self.version;
         self.write().tasks.insert(record.id.clone(), record);
-        Ok(())
+        Ok(self.version)
     }
 
     fn publish(&mut self, changes: &[Change]) {
@@ -292,7 +295,7 @@ impl TaskStore for EngineLink {
         self.store(move |engine| Ok(engine.records.tasks.get(&id).cloned()))
     }
 
-    fn update(&self, record: TaskRecord) -> StoreFuture<'_, ()> {
+    fn update(&self, record: TaskRecord) -> StoreFuture<'_, u64> {
         self.store(|engine| engine.update(record))
     }
 

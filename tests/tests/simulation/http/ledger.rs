@@ -136,7 +136,7 @@ impl TaskStore for SharedStore {
         self.0.get(id)
     }
 
-    fn update(&self, record: TaskRecord) -> StoreFuture<'_, ()> {
+    fn update(&self, record: TaskRecord) -> StoreFuture<'_, u64> {
         self.0.update(record)
     }
 
