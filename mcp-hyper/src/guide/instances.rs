@@ -20,8 +20,8 @@
 //! | changes of lists and resources that the application reports at one of them | [`ServerOptions::relay_changes`](crate::ServerOptions::relay_changes) |
 //!
 //! `redis::Redis`, with the feature `redis`, is the store of all of them, and the relay. Several processes on one machine
-//! can share a folder instead: `SharedFolder` is the same stores, and no relay. Notifications about a task reach only clients
-//! that listen at the instance that runs it.
+//! can share a folder instead: `SharedFolder` is the same stores, and no relay; `SharedFolder::on_error` says why it failed,
+//! such as a full disk. Notifications about a task reach only clients that listen at the instance that runs it.
 //!
 //! ```no_run
 //! use std::future::{Future, pending};
@@ -166,9 +166,10 @@
 //! appendfsync always
 //! ```
 //!
-//! An instance refuses a Redis that evicts keys, and reports one that is less durable
-//! (`redis::RedisEvent::NotDurable`). Where replicas exist, `min-replicas-to-write 1` keeps a primary that lost its replicas
-//! from confirming changes that a failover would lose. Cluster and Sentinel are not supported: the URL names the primary.
+//! An instance refuses a Redis that evicts keys, and reports one that is less durable (`redis::RedisEvent::NotDurable`). It
+//! asks when it connects: change these settings only with a restart. Where replicas exist, `min-replicas-to-write 1` keeps a
+//! primary that lost its replicas from confirming changes that a failover would lose. Cluster and Sentinel are not
+//! supported: the URL names the primary.
 //!
 //! A user for it needs these permissions, for keys and channels that begin with the prefix (`mcp:` by default):
 //!

@@ -39,45 +39,68 @@ impl<T: Table> Journal<T> {
         Self { path, table: T::default(), heading: String::new(), read: 0, rewrite_at: LEAST_REWRITTEN }
     }
 
-    /// Changes the table in one atomic step for all processes. `change` returns its result, and the entry to write if it has
-    /// changed the table.
-    pub(super) fn change<R>(
-        &mut self,
-        change: impl FnOnce(&mut T) -> io::Result<(R, Option<String>)>,
-    ) -> io::Result<R> {
-        make_private(self.path.parent().unwrap_or(Path::new(".")))?;
-        let _lock = lock(&self.path.with_extension("lock"))?;
-        let changed = self.change_locked(change);
-        if changed.is_err() {
-            // The table may differ from the journal, which is read again.
-            self.heading.clear();
-        }
-        changed
+    /// Looks something up in the table, with the entries of all processes.
+    pub(super) fn read<R>(&mut self, look: impl FnOnce(&T) -> io::Result<R>) -> io::Result<R> {
+        self.with_lock(|journal| {
+            journal.catch_up()?;
+            look(&journal.table)
+        })
     }
 
-    fn change_locked<R>(
+    /// Changes the table in one atomic step for all processes. `change` returns whether it has changed the table, so that
+    /// the journal gets the entry, and its result.
+    pub(super) fn write<R>(
         &mut self,
-        change: impl FnOnce(&mut T) -> io::Result<(R, Option<String>)>,
+        entry: &str,
+        change: impl FnOnce(&mut T) -> io::Result<(bool, R)>,
     ) -> io::Result<R> {
-        let mut file = self.catch_up()?;
-        let (result, entry) = change(&mut self.table)?;
-        if let Some(mut entry) = entry {
-            entry.push('\n');
+        self.with_lock(|journal| {
+            let mut file = journal.catch_up()?;
+            // On a full disk this fails, before the table changes. Without the end of its line it is no entry yet.
             file.write_all(entry.as_bytes())?;
-            file.sync_data()?;
-            self.read = self.read.saturating_add(entry.len() as u64);
-            if self.read > self.rewrite_at {
-                self.rewrite(file)?;
-            }
+            let changed = journal.commit(file, entry, change);
+            // The table may differ from the journal, which is read again.
+            changed.inspect_err(|_| journal.heading.clear())
+        })
+    }
+
+    fn with_lock<R>(&mut self, act: impl FnOnce(&mut Self) -> io::Result<R>) -> io::Result<R> {
+        let private = make_private(self.path.parent().unwrap_or(Path::new(".")));
+        let locked = private.and_then(|()| lock(&self.path.with_extension("lock")));
+        let done = locked.and_then(|_lock| act(self));
+        done.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display())))
+    }
+
+    /// Changes the table, and completes the entry at the end of the file, or removes it.
+    fn commit<R>(
+        &mut self,
+        mut file: File,
+        entry: &str,
+        change: impl FnOnce(&mut T) -> io::Result<(bool, R)>,
+    ) -> io::Result<R> {
+        let (is_changed, result) = change(&mut self.table)?;
+        if !is_changed {
+            file.set_len(self.read)?;
+            return Ok(result);
+        }
+        file.write_all(b"\n")?;
+        file.sync_data()?;
+        self.read = self.read.saturating_add(entry.len() as u64 + 1);
+        if self.read > self.rewrite_at && self.rewrite(file).is_err() {
+            // The entry is stored. The journal is read again, and rewritten once it has doubled.
+            self.heading.clear();
         }
         Ok(result)
     }
 
-    /// Reads the entries of other processes. An incomplete one is of a process that has ended: it is removed.
+    /// Reads the entries of other processes. An incomplete one is of a process that has ended: it is removed. Returns the
+    /// file, at its end.
     fn catch_up(&mut self) -> io::Result<File> {
         let mut file = match self.open() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.replace_with("")?;
+                // The table is that of a journal which was removed.
+                self.heading.clear();
                 self.open()?
             }
             opened => opened?,
@@ -87,27 +110,32 @@ impl<T: Table> Journal<T> {
         if !heading.starts_with(T::HEADING) {
             return Err(damaged());
         }
-        let is_new = heading != self.heading;
+        // Something else truncated it. The next change writes a new one, by which all processes notice.
+        let is_cut = heading == self.heading && reader.get_ref().metadata()?.len() < self.read;
+        let is_new = is_cut || heading != self.heading;
         if is_new {
             (self.table, self.read) = (T::default(), heading.len() as u64 + 1);
         }
+        // Until all of it is read.
+        self.heading.clear();
         reader.seek(SeekFrom::Start(self.read))?;
         while let Some(entry) = read_entry(&mut reader)? {
             self.table.restore(&entry)?;
             self.read = self.read.saturating_add(entry.len() as u64 + 1);
         }
+        self.heading = heading;
         if is_new {
-            self.heading = heading;
-            self.rewrite_at = LEAST_REWRITTEN.max(self.read.saturating_mul(2));
+            self.rewrite_at = if is_cut { 0 } else { LEAST_REWRITTEN.max(self.read.saturating_mul(2)) };
         }
         if file.metadata()?.len() > self.read {
             file.set_len(self.read)?;
         }
+        file.seek(SeekFrom::Start(self.read))?;
         Ok(file)
     }
 
     fn open(&self) -> io::Result<File> {
-        private_file().read(true).append(true).open(&self.path)
+        private_file().read(true).open(&self.path)
     }
 
     /// Rewrites the journal without the entries that have no effect any more.

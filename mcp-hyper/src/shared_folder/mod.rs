@@ -13,7 +13,7 @@ use mcp_proto::front::{Claim, ClaimError, ClaimFuture, SingleUse};
 use mcp_proto::peer::Principal;
 
 use self::journal::{Journal, Table};
-use self::tables::{Tasks, Used, ready_output};
+use self::tables::{Tasks, Used};
 use crate::runtime::{AnyRuntime, Runtime};
 
 /// A folder as the store of several processes of a server on one machine: of [tasks](TaskStore), and of request states and
@@ -48,6 +48,7 @@ pub struct SharedFolder {
     tasks: Arc<Mutex<Journal<Tasks>>>,
     used: Arc<Mutex<Journal<Used>>>,
     runtime: AnyRuntime,
+    on_error: Arc<dyn Fn(&io::Error) + Send + Sync>,
 }
 
 impl SharedFolder {
@@ -56,7 +57,7 @@ impl SharedFolder {
         let folder = folder.into();
         let tasks = Arc::new(Mutex::new(Journal::new(folder.join("tasks"))));
         let used = Arc::new(Mutex::new(Journal::new(folder.join("used"))));
-        Self { tasks, used, runtime: AnyRuntime::default() }
+        Self { tasks, used, runtime: AnyRuntime::default(), on_error: Arc::new(|_| {}) }
     }
 
     /// Sets the runtime, on whose threads for blocking work files are read and written. Default:
@@ -67,27 +68,33 @@ impl SharedFolder {
         self
     }
 
-    /// Changes a table, or looks something up, on a thread for blocking work.
-    async fn change<T: Table + Send + 'static, R: Send + 'static>(
-        &self,
-        journal: &Arc<Mutex<Journal<T>>>,
-        change: impl FnOnce(&mut T) -> io::Result<(R, Option<String>)> + Send + 'static,
-    ) -> io::Result<R> {
-        let journal = journal.clone();
-        let changing = self
-            .runtime
-            .blocking(move || journal.lock().unwrap_or_else(PoisonError::into_inner).change(change));
-        changing.await?
+    /// Reports each operation that failed, with the path of its file, for logs: clients learn only that the store failed.
+    /// `report` must return quickly: the operation waits for it. Default: nothing.
+    #[must_use]
+    pub fn on_error(mut self, report: impl Fn(&io::Error) + Send + Sync + 'static) -> Self {
+        self.on_error = Arc::new(report);
+        self
     }
 
-    /// Changes the tasks, or looks something up.
-    fn with_tasks<T: Send + 'static>(
+    /// Uses a journal on a thread for blocking work.
+    async fn with<T: Table + Send + 'static, R: Send + 'static>(
         &self,
-        change: impl FnOnce(&mut Tasks) -> io::Result<(Result<T, StoreError>, Option<String>)> + Send + 'static,
-    ) -> StoreFuture<'_, T> {
+        journal: &Arc<Mutex<Journal<T>>>,
+        act: impl FnOnce(&mut Journal<T>) -> io::Result<R> + Send + 'static,
+    ) -> io::Result<R> {
+        let journal = journal.clone();
+        let acting =
+            self.runtime.blocking(move || act(&mut journal.lock().unwrap_or_else(PoisonError::into_inner)));
+        acting.await.and_then(|done| done).inspect_err(|error| (self.on_error)(error))
+    }
+
+    fn with_tasks<R: Send + 'static>(
+        &self,
+        act: impl FnOnce(&mut Journal<Tasks>) -> io::Result<Result<R, StoreError>> + Send + 'static,
+    ) -> StoreFuture<'_, R> {
         Box::pin(async move {
-            let changed = self.change(&self.tasks, change).await;
-            changed.unwrap_or_else(|error| Err(StoreError::Failed(error.to_string())))
+            let done = self.with(&self.tasks, act).await;
+            done.unwrap_or_else(|error| Err(StoreError::Failed(error.to_string())))
         })
     }
 }
@@ -99,7 +106,7 @@ impl TaskStore for SharedFolder {
 
     fn get<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<TaskRecord>> {
         let id = id.to_owned();
-        self.with_tasks(move |tasks| Ok((ready_output(tasks.store().get(&id))?, None)))
+        self.with_tasks(move |tasks| tasks.call(async |store| store.get(&id).await))
     }
 
     fn update(&self, record: TaskRecord) -> StoreFuture<'_, u64> {
@@ -114,13 +121,12 @@ impl TaskStore for SharedFolder {
     ) -> StoreFuture<'a, TaskPage> {
         let (owner, after) = (owner.cloned(), after.map(str::to_owned));
         self.with_tasks(move |tasks| {
-            let page = ready_output(tasks.store().list(owner.as_ref(), after.as_deref(), most))?;
-            Ok((page, None))
+            tasks.call(async |store| store.list(owner.as_ref(), after.as_deref(), most).await)
         })
     }
 
     fn expire(&self, now: UnixTime) -> StoreFuture<'_, ()> {
-        self.with_tasks(move |tasks| tasks.expire(now))
+        self.with_tasks(move |tasks| tasks.call(async |store| store.expire(now).await))
     }
 }
 
@@ -128,7 +134,7 @@ impl SingleUse for SharedFolder {
     fn claim(&self, claim: Claim) -> ClaimFuture {
         let folder = self.clone();
         Box::pin(async move {
-            let claimed = folder.change(&folder.used, move |used| used.claim(&claim)).await;
+            let claimed = folder.with(&folder.used, move |used| used.claim(&claim)).await;
             claimed.unwrap_or_else(|error| Err(ClaimError::Failed(error.to_string())))
         })
     }

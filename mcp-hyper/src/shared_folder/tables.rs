@@ -14,55 +14,49 @@ use mcp_proto::front::{Claim, ClaimError, ClaimOutcome, SingleUse as _, UseId, U
 use mcp_proto::peer::Principal;
 use mcp_proto::quota::QuotaOwner;
 
-use super::journal::{Table, damaged};
+use super::journal::{Journal, Table, damaged};
 
 /// The output of a future of a store in memory, which is always ready.
-pub(super) fn ready_output<T>(future: impl Future<Output = T>) -> io::Result<T> {
+fn ready_output<T>(future: impl Future<Output = T>) -> io::Result<T> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Ok(output),
         Poll::Pending => Err(io::Error::other("a store in memory is not ready")),
     }
 }
 
-/// The tasks. Its entries are records as they are stored, and `expire` with the time at which tasks were deleted.
+/// The tasks. Its entries are records as they are stored. Each process deletes expired tasks by itself.
 #[derive(Default)]
 pub(super) struct Tasks(MemoryStore);
 
-/// The result of a change, and the entry to write for it.
-type Changed<R> = io::Result<(R, Option<String>)>;
-
-impl Tasks {
-    /// The tasks, to look something up.
-    pub(super) fn store(&self) -> &MemoryStore {
-        &self.0
-    }
-
+impl Journal<Tasks> {
     /// Creates a task.
-    pub(super) fn create(&mut self, record: &TaskRecord) -> Changed<Result<(), StoreError>> {
-        // Without what the other processes do not know.
+    pub(super) fn create(&mut self, record: &TaskRecord) -> io::Result<Result<(), StoreError>> {
         let entry = record_entry(record)?;
-        let created = ready_output(self.0.create(parse_record(&entry)?))?;
-        Ok((created.clone(), created.is_ok().then_some(entry)))
+        self.write(&entry, |tasks| {
+            // Without what the other processes do not know.
+            let created = ready_output(tasks.0.create(parse_record(&entry)?))?;
+            Ok((created.is_ok(), created))
+        })
     }
 
     /// Updates a task.
-    pub(super) fn update(&mut self, mut record: TaskRecord) -> Changed<Result<u64, StoreError>> {
-        let updated = ready_output(self.0.update(record.clone()))?;
-        let Ok(version) = updated else { return Ok((updated, None)) };
-        record.version = version;
-        Ok((updated, Some(record_entry(&record)?)))
+    pub(super) fn update(&mut self, record: TaskRecord) -> io::Result<Result<u64, StoreError>> {
+        let mut stored = record.clone();
+        stored.version = record.version.saturating_add(1);
+        self.write(&record_entry(&stored)?, |tasks| {
+            let updated = ready_output(tasks.0.update(record))?;
+            Ok((updated.is_ok(), updated))
+        })
     }
 
-    /// Deletes the tasks that expire.
-    pub(super) fn expire(&mut self, now: UnixTime) -> Changed<Result<(), StoreError>> {
-        let before = self.0.len();
-        let expired = ready_output(self.0.expire(now))?;
-        let entry = (self.0.len() < before).then(|| format!("{EXPIRE}{}", millis(now)));
-        Ok((expired, entry))
+    /// Calls the store in memory without a change that the other processes must know.
+    pub(super) fn call<R>(
+        &mut self,
+        call: impl AsyncFnOnce(&MemoryStore) -> Result<R, StoreError>,
+    ) -> io::Result<Result<R, StoreError>> {
+        self.read(|tasks| ready_output(call(&tasks.0)))
     }
 }
-
-const EXPIRE: &str = "expire ";
 
 fn record_entry(record: &TaskRecord) -> io::Result<String> {
     // A line break in JSON stands between two values, and a space means the same.
@@ -77,18 +71,12 @@ impl Table for Tasks {
     const HEADING: &'static str = "mcp tasks 1";
 
     fn restore(&mut self, entry: &str) -> io::Result<()> {
-        match entry.strip_prefix(EXPIRE) {
-            Some(time) => ready_output(self.0.expire(parse_time(time)?))?.map_err(io::Error::other)?,
-            None => self.0.restore(parse_record(entry)?),
-        }
+        self.0.restore(parse_record(entry)?);
         Ok(())
     }
 
     /// The first entry of a task stands for the last one, so that the tasks stay in the order of their creation.
     fn renew(&self, entry: &str, seen: &mut BTreeSet<String>) -> io::Result<Option<String>> {
-        if entry.starts_with(EXPIRE) {
-            return Ok(None);
-        }
         let id = parse_record(entry)?.id;
         let stored = ready_output(self.0.get(&id))?.map_err(io::Error::other)?;
         stored.filter(|_| seen.insert(id)).map(|record| record_entry(&record)).transpose()
@@ -103,18 +91,19 @@ pub(super) struct Used {
     now: UnixTime,
 }
 
-impl Used {
+impl Journal<Used> {
     /// Claims an id.
-    pub(super) fn claim(&mut self, claim: &Claim) -> Changed<Result<ClaimOutcome, ClaimError>> {
-        self.now = self.now.max(claim.now);
+    pub(super) fn claim(&mut self, claim: &Claim) -> io::Result<Result<ClaimOutcome, ClaimError>> {
         // Owners only divide the room, so a hash is enough.
         let mut owner = DefaultHasher::new();
         claim.owner.hash(&mut owner);
         let entry = format!("{} {:016x} {}", millis(claim.expires), owner.finish(), claim.id);
-        let claim = Claim { now: claim.now, ..parse_claim(&entry)? };
-        let claimed = ready_output(self.ids.claim(claim))?;
-        let is_first = claimed == Ok(ClaimOutcome::First);
-        Ok((claimed, is_first.then_some(entry)))
+        self.write(&entry, |used| {
+            used.now = used.now.max(claim.now);
+            let claim = Claim { now: claim.now, ..parse_claim(&entry)? };
+            let claimed = ready_output(used.ids.claim(claim))?;
+            Ok((claimed == Ok(ClaimOutcome::First), claimed))
+        })
     }
 }
 

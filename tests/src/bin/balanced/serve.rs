@@ -43,7 +43,7 @@ pub(crate) async fn serve(name: &str, key: &Path, store: &str, address: &str) ->
         relay = Some(Arc::new(redis.clone()));
         (tasks.store, single_use) = (Arc::new(redis.clone()), Arc::new(redis));
     } else {
-        let folder = SharedFolder::new(store);
+        let folder = SharedFolder::new(store).on_error(|error| eprintln!("{error}"));
         (tasks.store, single_use) = (Arc::new(folder.clone()), Arc::new(folder));
     }
     tasks.poll_interval = Duration::from_millis(100);
