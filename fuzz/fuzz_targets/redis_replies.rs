@@ -1,2 +1,7 @@
 #![no_main]
-libfuzzer_sys::fuzz_target!(|data: &[u8]| mcp_hyper::redis::fuzz_replies(data));
+#[path = "../../mcp-hyper/src/redis/fuzzing.rs"]
+mod fuzzing;
+#[path = "../../mcp-hyper/src/redis/resp.rs"]
+mod resp;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| drop(fuzzing::replies(data)));

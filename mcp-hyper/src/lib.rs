@@ -104,7 +104,6 @@
 //! | `tracing` | a span for each request: `mcp_proto::front::trace`; events of hosts |
 //! | `websocket` | clients of `ws:` and `wss:` URLs, and servers that accept WebSocket connections |
 //! | `tls` | TLS with [roots of the application](ClientOptions::tls); both others imply it |
-//! | `fuzzing` | the bodies of the fuzz targets |
 #![forbid(unsafe_code)]
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]

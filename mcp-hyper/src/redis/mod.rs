@@ -49,6 +49,8 @@
 mod changes;
 mod connection;
 mod driver;
+#[cfg(test)]
+mod fuzzing;
 mod handshake;
 mod options;
 mod resp;
@@ -67,9 +69,6 @@ use self::resp::{Reply, encode};
 
 pub use driver::RedisDriver;
 pub use options::{RedisEvent, RedisOptions};
-#[cfg(feature = "fuzzing")]
-#[doc(hidden)]
-pub use resp::fuzzing::replies as fuzz_replies;
 
 /// A handle of a connection to Redis. Clones share the connection, which is closed when the last of them is dropped.
 #[derive(Clone)]

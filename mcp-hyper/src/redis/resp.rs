@@ -1,8 +1,5 @@
 //! RESP 2, the wire format of Redis: commands are arrays of strings, and replies are decoded as they arrive.
 
-#[cfg(feature = "fuzzing")]
-pub(super) mod fuzzing;
-
 use std::mem;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
@@ -59,22 +56,22 @@ fn put_length(out: &mut BytesMut, kind: u8, length: usize) {
 /// Decodes replies from any division of their bytes. Each byte is looked at once.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
-    input: BytesMut,
+    pub(super) input: BytesMut,
     /// The number of bytes at the start of `input` in which no line ends.
     searched: usize,
     /// The length of the string whose bytes are next, if its header has been read.
     string: Option<usize>,
     /// The arrays that the next value is in, outermost first.
-    arrays: Vec<OpenArray>,
+    pub(super) arrays: Vec<OpenArray>,
     /// The size of the reply so far.
     bytes: usize,
     values: usize,
 }
 
 #[derive(Debug)]
-struct OpenArray {
+pub(super) struct OpenArray {
     missing: usize,
-    values: Vec<Reply>,
+    pub(super) values: Vec<Reply>,
 }
 
 /// The value that a line is, or whose length it has.

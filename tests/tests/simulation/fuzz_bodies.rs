@@ -1,6 +1,5 @@
 //! The fuzz targets on random input: a short, deterministic run of each in the ordinary tests.
 
-use mcp_hyper::redis::fuzz_replies;
 use mcp_proto::fuzzing;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -110,11 +109,6 @@ fn results_for_models_stay_within_their_limits() {
     run(fuzzing::host_results);
 }
 
-#[test]
-fn replies_of_redis_do_not_depend_on_chunks() {
-    run(fuzz_replies);
-}
-
 /// F104
 #[test]
 fn frames_are_shown_without_a_known_secret() {
@@ -156,7 +150,7 @@ fn files_of_skills_lie_in_their_folders() {
 /// The committed corpora, with every input that once failed.
 #[test]
 fn fuzz_targets_accept_the_committed_corpora() {
-    let targets: [(&str, Body); 22] = [
+    let targets: [(&str, Body); 21] = [
         ("challenge", fuzzing::challenge),
         ("client", fuzzing::client),
         ("envelope", fuzzing::envelope),
@@ -172,7 +166,6 @@ fn fuzz_targets_accept_the_committed_corpora() {
         ("lines", fuzzing::lines),
         ("metadata", fuzzing::metadata),
         ("redact", fuzzing::redact),
-        ("redis_replies", fuzz_replies),
         ("schema", fuzzing::schema),
         ("server", fuzzing::server),
         ("skill_manifest", fuzzing::skill_manifest),
