@@ -30,7 +30,7 @@ use smol::future::or;
 use smol::net::TcpListener;
 
 use crate::connect::{Connection, with_server};
-use crate::error::{CommandError, Result, drain_at_signal};
+use crate::error::{CommandError, Interrupts, Result};
 use crate::options::{CommonOptions, variable};
 use crate::terminal::{GOOD, QUIET, Screen, Text, styled};
 use crate::{commands, show};
@@ -382,6 +382,8 @@ pub(crate) async fn serve_http(
     let (hosts, authority) = hosts(address, at, &listen.hosts);
     let url = format!("http://{authority}/mcp");
     let protected = protection(&url, hosts.clone(), demands)?;
+    // Who reads the URL may send a signal at once.
+    let interrupts = Interrupts::listen();
     let mut messages = Screen::messages();
     // Nothing follows a URL without a space, so that the user can select it. If this fails, it serves all the same.
     let _ = messages.line(format!("Serving {url} until Ctrl-C"));
@@ -407,7 +409,7 @@ pub(crate) async fn serve_http(
         std::future::pending().await
     };
     let serving = async { or(driver, working).await.map_err(failed) };
-    drain_at_signal(serving, || closing.drain(Duration::from_secs(listen.drain))).await
+    interrupts.drain(serving, || closing.drain(Duration::from_secs(listen.drain))).await
 }
 
 /// The hosts that requests may name, and one of them with the port. A page of another site cannot name an address, but

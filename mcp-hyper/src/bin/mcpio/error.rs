@@ -321,23 +321,26 @@ impl Interrupts {
         }
         future::pending().await
     }
+
+    /// Serves until a signal, at which `drain` lets the server end. A second signal ends it at once.
+    pub(crate) async fn drain(
+        mut self,
+        serving: impl Future<Output = Result>,
+        drain: impl FnOnce(),
+    ) -> Result {
+        let interrupted = async {
+            self.next_signal().await;
+            drain();
+            Err(self.next().await)
+        };
+        or(serving, interrupted).await
+    }
 }
 
 /// Runs `work` until a signal.
 pub(crate) async fn until_signal<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let mut interrupts = Interrupts::listen();
     or(work, async { Err(interrupts.next().await) }).await
-}
-
-/// Serves until a signal, at which `drain` lets the server end. A second signal ends it at once.
-pub(crate) async fn drain_at_signal(serving: impl Future<Output = Result>, drain: impl FnOnce()) -> Result {
-    let mut interrupts = Interrupts::listen();
-    let interrupted = async {
-        interrupts.next_signal().await;
-        drain();
-        Err(interrupts.next().await)
-    };
-    or(serving, interrupted).await
 }
 
 /// Runs `work` with a client or a host and closes it, which runs the shutdown steps of its servers.

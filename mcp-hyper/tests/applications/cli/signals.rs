@@ -168,6 +168,7 @@ fn server_drains_at_a_signal() {
     assert_eq!(server.health().as_deref(), Some("200"));
     server.signal(Signal::TERM);
     assert_eq!(server.exit_code(|_| {}), Some(0));
+    // A signal may follow the first line at once.
     let mut server = HttpServer::start("60");
     server.signal(Signal::TERM);
     eventually("the balancer learns of it", || server.health().as_deref() == Some("503"));
