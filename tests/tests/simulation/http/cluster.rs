@@ -18,6 +18,8 @@ const FORGED: u64 = 1 << 62;
 const SESSION: &str = "mcp-session-id";
 /// How a request with a state is described that is sent once more.
 const REPLAY: &str = "the same state again";
+/// The error of a request whose instance cannot reach the engine.
+const STORE_FAILED: &str = "\"code\":-32603,\"message\":\"the task store failed: try again later\"";
 /// Added to the argument of a call that is sent with another call's state.
 const OTHER_CALL: u64 = 1 << 40;
 
@@ -113,11 +115,10 @@ impl Cluster {
                 self.instance_of.remove(&exchange);
                 match self.forged.remove(&exchange) {
                     Some((_, answer)) if answer.contains("\"code\":-32602") => self.ledger.note_refusal(),
+                    // The store has to be asked whose the task is.
+                    Some((_, answer)) if self.ledger.engine.is_used() && answer.contains(STORE_FAILED) => {}
                     // It may be the first that reaches the engine. Then that of the host is refused: the call runs once.
                     Some((description, _)) if description.starts_with(REPLAY) => {}
-                    // The store has to be asked whose the task is.
-                    Some((_, answer))
-                        if self.ledger.engine.is_used() && answer.contains("the task store failed") => {}
                     Some((description, answer)) => {
                         self.ledger.report_violation(format!("{description} was not rejected: {answer}"))
                     }
