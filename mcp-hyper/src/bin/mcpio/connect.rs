@@ -127,6 +127,9 @@ pub(crate) async fn open(
     non_messages: NonMessageCounter,
 ) -> Result<PendingConnection> {
     match url(command) {
+        Some(_) if common.stdio_v2 => {
+            Err(CommandError::usage("--stdio-v2 is for commands: a URL needs no option"))
+        }
         Some(url) => over_http(url, common, setup).await,
         None if common.stdio_v2 => over_stdio_v2(command, common, setup),
         None => over_stdio(command, common, setup, non_messages),

@@ -271,6 +271,7 @@ fn check_options(common: &CommonOptions) -> Result {
         ("--env-file", !common.env_files.is_empty()),
         ("--whole-env", common.whole_env),
         ("--cwd", common.cwd.is_some()),
+        ("--stdio-v2", common.stdio_v2),
     ];
     match given.into_iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) => Err(CommandError::usage(format_args!(
