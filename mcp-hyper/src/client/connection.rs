@@ -470,7 +470,7 @@ impl Future for DrivenConnection {
             // Its requests report its errors too, unless it is the client's only connection.
             && let Err(error) = ready!(Pin::new(connection).poll(cx))
         {
-            self.stream.note_error(error::error_chain(&error));
+            self.stream.note_error(&error);
         }
         *task = None;
         Poll::Ready(())

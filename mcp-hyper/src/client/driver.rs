@@ -6,7 +6,6 @@ use std::iter;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use hyper::rt::Sleep;
 use mcp_proto::Instant;
@@ -48,10 +47,6 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
         Self { connection, repoll: Repoll::default() }
     }
 }
-
-/// How long the only connection of a closed client may take to end: longer than the steps by which a child process is
-/// ended.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A client's loop, by the kind of its URL.
 pub(super) enum Connection<H: HandlerMode, R> {
@@ -216,14 +211,14 @@ impl<H: HandlerMode, R: Runtime> ClientLoop<H, R> {
         Poll::Pending
     }
 
-    /// Closes the only connection, if the client has one. Ready once it is closed, or if that takes too long.
+    /// Closes the only connection, if the client has one. Ready once it is closed, or if its last frames take too long.
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let closed = self.transport.poll_close(cx);
-        if closed.is_ready() {
+        if closed.is_ready() || self.transport.connector.stream.is_closing() {
             return closed;
         }
-        let timers = self.clock.timers();
-        self.closing.get_or_insert_with(|| timers.sleep(CLOSE_TIMEOUT)).as_mut().poll(cx)
+        let (timers, limit) = (self.clock.timers(), self.transport.connector.stream.close_timeout());
+        self.closing.get_or_insert_with(|| timers.sleep(limit)).as_mut().poll(cx)
     }
 
     fn next_timeout(&self) -> Option<Instant> {

@@ -130,7 +130,7 @@ impl<T> SendError<T> {
 }
 
 /// The text of an error and all of its sources.
-pub(super) fn error_chain(error: &dyn Error) -> String {
+pub(crate) fn error_chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {
@@ -156,6 +156,13 @@ fn loss(error: &(dyn Error + 'static)) -> Option<(SentState, bool)> {
     let gone = error.is_go_away();
     let sent = if error.is_remote() && (refused || gone) { SentState::NotSent } else { SentState::MaybeSent };
     Some((sent, !error.is_reset()))
+}
+
+/// Whether the peer sent invalid frames.
+#[cfg(feature = "http2")]
+pub(super) fn is_invalid_http2(error: &hyper::Error) -> bool {
+    let source = error.source().and_then(<dyn Error>::downcast_ref::<h2::Error>);
+    source.is_some_and(|error| error.is_go_away() && error.is_library())
 }
 
 #[cfg(not(feature = "http2"))]

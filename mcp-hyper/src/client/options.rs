@@ -460,7 +460,11 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     /// are in flight as the server accepts. Its end ends the client, whose requests fail with the reason
     /// ([`LostReason`](mcp_proto::peer::LostReason)): the error of the stream, or that the server speaks another
     /// transport ([`WrongTransport`](mcp_proto::peer::LostReason::WrongTransport)). The driver ends once the stream is
-    /// closed.
+    /// closed; a server that does not read the last frames within
+    /// [`close_timeout`](mcp_proto::peer::client::ClientConfig::close_timeout) does not get them.
+    ///
+    /// The first answer has as much time as that of any program,
+    /// [`initialize`](mcp_proto::peer::client::ConnectTimeouts::initialize), as a package may be downloaded first.
     ///
     /// # Errors
     /// If one of the options is invalid. Nothing has been sent then.
@@ -469,9 +473,12 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         io: impl crate::Stream,
     ) -> Result<(Client, ClientDriver<H, R>), ConnectError> {
         let settings = &mut self.settings;
-        settings.stream = OnlyStream::new(io);
+        settings.stream = OnlyStream::new(io, &settings.config.client);
         (settings.prior_knowledge, settings.proxy) = (true, Some(Proxy::none()));
         settings.idle_timeout = Duration::MAX;
+        let timeouts = &mut settings.config.client.connect;
+        timeouts.probe_http = timeouts.probe_http.max(timeouts.initialize);
+        timeouts.initialize_http = timeouts.initialize_http.max(timeouts.initialize);
         // Servers accept requests to this machine's own names.
         self.connect("http://localhost/mcp")
     }

@@ -4,11 +4,15 @@ use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use futures_lite::{AsyncRead, AsyncWrite};
+use mcp_proto::Instant;
 #[cfg(feature = "stdio-v2")]
 use mcp_proto::front::{Client, HandlerMode};
 use mcp_proto::peer::LostReason;
+#[cfg(feature = "stdio-v2")]
+use mcp_proto::peer::client::ClientConfig;
 
 #[cfg(feature = "stdio-v2")]
 use super::{ClientDriver, ClientOptions, ConnectError};
@@ -19,13 +23,29 @@ use crate::runtime::Stream;
 /// Maximum bytes of a server's first output in an error.
 const QUOTED: usize = 80;
 
+/// Advice about a server that sent invalid frames.
+#[cfg(feature = "http2")]
+const NOT_ONLY_HTTP2: &str = "a server of `stdio-v2` must write nothing else to its standard output";
+
+/// Error of a server that has never sent anything.
+const SILENT: &str = "the server has sent nothing: it may speak another transport than HTTP/2 (`stdio-v2`)";
+
 /// The stream of a client that has one connection. Default: none, and the client opens connections as needed.
 #[derive(Clone, Default)]
 pub(super) struct OnlyStream(Option<Arc<Mutex<State>>>);
 
+#[derive(Default)]
 struct State {
     /// The stream, until it is taken.
     stream: Option<Box<dyn Stream>>,
+    /// When the first request was sent, and how long the server may be silent then.
+    opened_at: Option<Instant>,
+    start_timeout: Duration,
+    close_timeout: Duration,
+    /// Whether the server has sent anything.
+    has_begun: bool,
+    /// Whether the connection is done with the stream, which closes by itself.
+    is_closing: bool,
     /// Whether the connection has ended, and the reason as far as it is known.
     has_ended: bool,
     reason: Option<LostReason>,
@@ -33,10 +53,11 @@ struct State {
 }
 
 impl OnlyStream {
-    pub(super) fn new(stream: impl Stream) -> Self {
+    #[cfg(feature = "stdio-v2")]
+    pub(super) fn new(stream: impl Stream, config: &ClientConfig) -> Self {
         let stream: Option<Box<dyn Stream>> = Some(Box::new(stream));
-        let state = State { stream, has_ended: false, reason: None, is_reported: false };
-        Self(Some(Arc::new(Mutex::new(state))))
+        let (start_timeout, close_timeout) = (config.connect.initialize, config.close_timeout);
+        Self(Some(Arc::new(Mutex::new(State { stream, start_timeout, close_timeout, ..State::default() }))))
     }
 
     pub(super) fn is_given(&self) -> bool {
@@ -51,9 +72,9 @@ impl OnlyStream {
     pub(super) fn take(&self) -> Option<io::Result<Box<dyn Stream>>> {
         let state = self.0.as_ref()?;
         let Some(stream) = lock(state).stream.take() else {
-            return Some(Err(super::error::definite_error("its only connection has ended")));
+            return Some(Err(super::error::definite_error("its only connection accepts no more requests")));
         };
-        Some(Ok(Box::new(WatchedStream { stream, state: state.clone(), has_begun: false })))
+        Some(Ok(Box::new(WatchedStream { stream, state: state.clone() })))
     }
 
     /// Whether the connection has ended: requests in flight then fail with the client.
@@ -61,10 +82,35 @@ impl OnlyStream {
         self.state().is_some_and(|state| state.has_ended)
     }
 
+    /// Whether the connection is done with the stream, which closes by itself.
+    pub(super) fn is_closing(&self) -> bool {
+        self.state().is_some_and(|state| state.is_closing)
+    }
+
+    /// How long its last frames may take once the client is closed, unless the server reads them.
+    pub(super) fn close_timeout(&self) -> Duration {
+        self.state().map_or(Duration::ZERO, |state| state.close_timeout)
+    }
+
     /// Notes the error of the connection, unless the stream has told more.
-    pub(super) fn note_error(&self, detail: String) {
+    #[cfg(feature = "http2")]
+    pub(super) fn note_error(&self, error: &hyper::Error) {
         if let Some(mut state) = self.state() {
-            state.note_end(LostReason::Disconnected(detail));
+            let detail = super::error::error_chain(error);
+            state.note_end(match super::error::is_invalid_http2(error) {
+                true => LostReason::Failed(format!("{detail}: {NOT_ONLY_HTTP2}")),
+                false => LostReason::Disconnected(detail),
+            });
+        }
+    }
+
+    /// Notes a request. It ends the connection if the server has sent nothing for as long as it may take to start.
+    pub(super) fn note_opened(&self, now: Instant) {
+        if let Some(mut state) = self.state()
+            && !state.has_begun
+            && *state.opened_at.get_or_insert(now) + state.start_timeout <= now
+        {
+            state.note_end(LostReason::Failed(SILENT.to_owned()));
         }
     }
 
@@ -93,24 +139,21 @@ impl State {
 struct WatchedStream {
     stream: Box<dyn Stream>,
     state: Arc<Mutex<State>>,
-    /// Whether the server has sent anything.
-    has_begun: bool,
 }
 
 impl AsyncRead for WatchedStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
-        let read = ready!(Pin::new(&mut self.stream).poll_read(cx, buf)).inspect_err(|error| {
-            lock(&self.state).note_end(LostReason::Disconnected(error.to_string()));
-        });
-        let count = read?;
+        let read = ready!(Pin::new(&mut self.stream).poll_read(cx, buf));
+        let mut state = lock(&self.state);
+        let count = read.inspect_err(|error| state.note_end(LostReason::Disconnected(error.to_string())))?;
         if count == 0 && !buf.is_empty() {
-            lock(&self.state).note_end(LostReason::Disconnected(String::new()));
-        } else if count > 0 && !std::mem::replace(&mut self.has_begun, true) {
-            let first = buf.get(..count).unwrap_or_default();
-            if let Some(mismatch) = mismatch(first) {
-                lock(&self.state).note_end(LostReason::WrongTransport(mismatch.clone()));
-                return Poll::Ready(Err(io::Error::other(mismatch)));
-            }
+            state.note_end(LostReason::Disconnected(String::new()));
+        } else if count > 0
+            && !std::mem::replace(&mut state.has_begun, true)
+            && let Some(mismatch) = mismatch(buf.get(..count).unwrap_or_default())
+        {
+            state.note_end(LostReason::WrongTransport(mismatch.clone()));
+            return Poll::Ready(Err(io::Error::other(mismatch)));
         }
         Poll::Ready(Ok(count))
     }
@@ -142,6 +185,7 @@ impl AsyncWrite for WatchedStream {
     }
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        lock(&self.state).is_closing = true;
         Pin::new(&mut self.stream).poll_close(cx)
     }
 }

@@ -90,6 +90,7 @@ impl<R: Runtime> Transport<R> {
     /// Starts an exchange.
     pub(super) fn open(&mut self, now: Instant, request: HttpRequest) {
         let exchange = request.exchange;
+        self.connector.stream.note_opened(now);
         let (target, request) = match self.prepare(request) {
             Ok(prepared) => prepared,
             Err(detail) => {
@@ -315,7 +316,7 @@ impl<R: Runtime> Transport<R> {
             TaskOutcome::Unanswered { exchange, target, failure, reused } => {
                 let origin = target.origin.clone();
                 let shared = self.release(now, exchange);
-                if failure.ends_connection() && self.connector.stream.is_given() {
+                if failure.ends_connection() && self.connector.stream.has_ended() {
                     return;
                 }
                 if let Some(pool) = self.pools.get_mut(&origin)

@@ -29,7 +29,9 @@
 //! }
 //! ```
 //!
-//! It ends with its input. `ServerOptions::stdio_v2` takes options, and `HttpService::http2_connection` any stream.
+//! It ends with its input. Requests may go to any path and host; clients of this project send them to
+//! `http://localhost/mcp`. Nothing else may be written to standard output: use standard error for logs.
+//! `ServerOptions::stdio_v2` takes options, and `HttpService::http2_connection` any stream.
 //!
 //! # A client
 //!
@@ -51,8 +53,8 @@
 //! # }
 //! ```
 //!
-//! `ClientOptions::connect_stream` takes a stream: a `mcp_smol::ChildStream` shows each line of standard error and can be killed. A host's entry has `"type": "stdio-v2"` beside its `command`. On
-//! the command line, `mcpio serve --stdio-v2` is such a server, `mcpio tools --stdio-v2 -- COMMAND` calls one, and
+//! `ClientOptions::connect_stream` takes a stream: a `mcp_smol::ChildStream` shows each line of standard error and can be
+//! killed. A host's entry has `"type": "stdio-v2"` beside its `command`. On the command line, `mcpio serve --stdio-v2` is such a server, `mcpio tools --stdio-v2 -- COMMAND` calls one, and
 //! `mcpio connect --stdio-v2 -- COMMAND` makes one usable for applications that know lines alone.
 //!
 //! # What ends, and how it is reported
@@ -62,11 +64,15 @@
 //! | a call is cancelled | RST_STREAM, in sessions of 2025-11-25 `notifications/cancelled`; the handler is dropped | its future is gone; a response that was under way is discarded |
 //! | one stream fails | RST_STREAM | that call alone fails |
 //! | the connection breaks, and the program still runs | GOAWAY, or the pipes close | all calls and the driver fail with the reason, and the program is ended |
+//! | the server goes away in good order | GOAWAY without an error | open calls end as usual, later ones fail at once; then the client ends |
+//! | the program prints text between the frames | | all calls and the driver fail with [`Failed`](mcp_proto::peer::LostReason::Failed), which names the cause |
 //! | the program exits or is killed | the pipes close | the same, with exit status and the last lines of standard error |
 //! | the client is closed | GOAWAY, then the end of input | the driver ends once the program has exited; by SIGTERM if it does not |
 //! | the program speaks lines, or prints something else first | | [`WrongTransport`](mcp_proto::peer::LostReason::WrongTransport) at once: a host does not start it again |
 //! | the client speaks lines | an empty SETTINGS frame | the program says so on standard error and exits; clients of this project fail with `WrongTransport` |
 //!
-//! A program that speaks lines and answers nothing to HTTP/2 is found out by
-//! [`ready_timeout`](crate::ClientOptions::ready_timeout) alone. While a client reads a stream slowly, its window of 256 KiB
-//! fills and the server waits; other streams pass on. The headers are the place of metadata, as for every server at a URL.
+//! A program that speaks lines and answers nothing to HTTP/2 fails the client once the first request times out, after
+//! [`initialize`](mcp_proto::peer::client::ConnectTimeouts::initialize) (60 s); the error says that it has sent nothing. While
+//! a client reads a stream slowly, its window of 256 KiB fills and the server waits; other streams pass on. After
+//! [`write_timeout`](crate::ServerLimits::write_timeout) (30 s) without a byte read, the server resets that stream. A server
+//! that reads nothing fails calls by their timeouts. The headers are the place of metadata, as for every server at a URL.

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use futures_lite::future::{or, yield_now, zip};
 use futures_lite::{AsyncReadExt as _, AsyncWriteExt as _};
 use h2::Reason;
+use http_body_util::BodyExt as _;
 use mcp_hyper::ConnectionError;
 use mcp_hyper::mcp_proto::front::{Client, Error};
 use mcp_hyper::mcp_proto::peer::LostReason;
@@ -13,9 +15,9 @@ use smol::Task;
 use smol::net::unix::UnixStream;
 
 use crate::common::client::{TestOptions, call, modern, run};
-use crate::common::h2_server::Server;
+use crate::common::h2_server::{Io, Server};
 use crate::common::runtime::within;
-use crate::common::server::{HandlerLog, router, serving, until};
+use crate::common::server::{self, HandlerLog, Progress, http2, request, router, serving, until};
 
 const SHORT: Duration = Duration::from_millis(1);
 
@@ -34,6 +36,11 @@ fn serve(log: &HandlerLog) -> (Client, Driver, Task<Result<(), ConnectionError>>
     let (service, serving) = serving(router(log)).limits(|limits| limits.idle_timeout = SHORT).service();
     smol::spawn(within(serving)).detach();
     (client, driver, smol::spawn(within(service.http2_connection(stream))))
+}
+
+/// Serves the client until it is ready.
+async fn become_ready(client: &Client, server: &mut Server<UnixStream>) {
+    or(async { drop(client.ready().await.unwrap()) }, async { _ = server.serve().await }).await;
 }
 
 #[test]
@@ -102,6 +109,100 @@ fn cancelled_call_resets_its_stream_and_the_connection_is_never_idle_for_too_lon
     });
 }
 
+/// C7.5, C7.6
+#[test]
+fn response_that_races_its_cancellation_is_discarded_and_frees_its_stream() {
+    run(async {
+        let (client, _driver, stream) = connect(modern());
+        let server = smol::spawn(async move { Server::handshake(stream, 2).await.serve().await });
+        client.ready().await.unwrap();
+        for round in 0..200 {
+            let cancelled = client.call_tool("tool", json!({})).start().unwrap();
+            for _ in 0..round % 20 {
+                yield_now().await;
+            }
+            drop(cancelled);
+        }
+        // A stream that was not freed would hold up one of them for good.
+        let (one, other) = zip(call(&client), call(&client)).await;
+        assert_eq!([one.unwrap(), other.unwrap()], ["http://localhost/mcp"; 2]);
+        assert_eq!(client.close().await, CloseReason::Done);
+        assert!(server.await >= 3, "all on the one connection");
+    });
+}
+
+#[test]
+fn client_that_does_not_read_one_response_gets_others_and_loses_that_one_after_the_timeout() {
+    run(async {
+        let (service, serving) = serving(router(&HandlerLog::default()))
+            .limits(|limits| limits.write_timeout = 50 * SHORT)
+            .service();
+        smol::spawn(within(serving)).detach();
+        let (ours, other) = UnixStream::pair().unwrap();
+        let _server = smol::spawn(within(service.http2_connection(other)));
+        let mut sender = http2(ours, |builder| _ = builder.initial_stream_window_size(64 * 1024)).await;
+        let mut ask = |tool, arguments| {
+            let (headers, body) = server::call(tool, &arguments, Progress::Unwanted);
+            sender.send_request(request(&headers.replace('\r', ""), &body))
+        };
+        let unread = ask("big", json!({ "bytes": 1024 * 1024 })).await.unwrap();
+        let echo = ask("echo", json!({ "message": "beside it" })).await.unwrap();
+        let echo = echo.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(server::text(str::from_utf8(&echo).unwrap()), "beside it");
+        smol::Timer::after(100 * SHORT).await;
+        unread.into_body().collect().await.unwrap_err();
+        ask("echo", json!({ "message": "afterwards" })).await.unwrap();
+    });
+}
+
+#[test]
+fn server_that_stops_reading_fails_calls_by_their_timeout_and_does_not_hold_up_the_close() {
+    run(async {
+        let options =
+            modern().request_timeout(20 * SHORT).configure(|config| config.client.close_timeout = 20 * SHORT);
+        let (client, driver, stream) = connect(options);
+        let mut stalled = {
+            let wide = h2::server::Builder::new()
+                .initial_window_size(1 << 30)
+                .initial_connection_window_size(1 << 30)
+                .handshake(Io(stream));
+            Server(wide.await.unwrap())
+        };
+        become_ready(&client, &mut stalled).await;
+        // More than the socket takes.
+        let large = client.call_tool("tool", json!({ "text": "x".repeat(4 << 20) }));
+        for failed in [large.await, client.call_tool("tool", json!({})).await] {
+            assert!(failed.unwrap_err().to_string().contains("within 20 ms"));
+        }
+        assert_eq!(client.close().await, CloseReason::Done);
+        driver.await.unwrap();
+    });
+}
+
+#[test]
+fn goaway_fails_later_requests_at_once_and_lets_running_ones_end() {
+    run(async {
+        let (client, driver, stream) = connect(modern());
+        let mut server = Server::handshake(stream, 100).await;
+        become_ready(&client, &mut server).await;
+        let running = client.call_tool("tool", json!({})).start().unwrap();
+        let held = server.next().await.unwrap();
+        server.0.graceful_shutdown();
+        let server = smol::spawn(async move { server.serve().await });
+        let refused = loop {
+            // The first ones may be sent before the client knows.
+            if let Err(error) = call(&client).await {
+                break error.to_string();
+            }
+        };
+        assert!(refused.contains("accepts no more requests"), "{refused}");
+        held.answer().await;
+        running.await.unwrap();
+        driver.await.unwrap_err();
+        server.await;
+    });
+}
+
 #[test]
 fn large_results_and_small_ones_pass_beside_each_other() {
     run(async {
@@ -132,6 +233,42 @@ fn server_tells_a_client_of_lines_what_it_speaks() {
         let mut settings = Vec::new();
         let _ = client.read_to_end(&mut settings).await;
         assert_eq!(settings, [0, 0, 0, 4, 0, 0, 0, 0, 0]);
+    });
+}
+
+#[test]
+fn text_amid_the_frames_is_named_as_the_cause() {
+    run(async {
+        let (client, driver, stream) = connect(modern());
+        let mut raw = stream.clone();
+        let mut server = Server::handshake(stream, 100).await;
+        become_ready(&client, &mut server).await;
+        let running = client.call_tool("tool", json!({})).start().unwrap();
+        server.next().await.unwrap();
+        raw.write_all(b"DEBUG: handling a call\n").await.unwrap();
+        let lost = running.await.unwrap_err();
+        assert!(
+            matches!(&lost, Error::Lost(LostReason::Failed(why)) if why.contains("must write nothing else")),
+            "{lost:?}"
+        );
+        driver.await.unwrap_err();
+    });
+}
+
+#[test]
+fn silent_server_fails_the_client_once_the_first_request_times_out() {
+    run(async {
+        let (client, driver, _stream) = connect(modern().configure(|config| {
+            let timeouts = &mut config.client.connect;
+            (timeouts.initialize, timeouts.probe_http) = (20 * SHORT, 20 * SHORT);
+        }));
+        let failed = client.ready().await.unwrap_err().to_string();
+        assert!(failed.contains("the server has sent nothing"), "{failed}");
+        assert_eq!(driver.await.unwrap_err().to_string(), failed);
+
+        let (client, driver, _stream) = connect(modern());
+        assert_eq!(client.close().await, CloseReason::Done);
+        driver.await.unwrap();
     });
 }
 
