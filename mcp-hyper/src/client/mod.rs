@@ -35,6 +35,8 @@ pub(crate) use connection::{Connector, TlsOptions};
 #[cfg(feature = "auth")]
 pub(crate) use credentials::ExchangeAction;
 pub use driver::ClientDriver;
+#[cfg(feature = "stdio-v2")]
+pub(crate) use error::error_chain;
 #[cfg(feature = "host")]
 pub use forward::{ForwardDriver, Forwarder};
 pub use headers::{HeaderError, HeaderErrorKind, WireEvent};

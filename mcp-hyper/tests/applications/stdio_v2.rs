@@ -1,8 +1,7 @@
 //! HTTP/2 over the standard streams of real programs: `mcpio serve --stdio-v2`, and programs that speak something else.
 
 use std::process::Stdio;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use futures_lite::AsyncWriteExt as _;
 use futures_lite::future::zip;
@@ -44,11 +43,11 @@ fn calls_streams_and_requests_of_the_server_share_the_pipes_in_both_eras() {
             let options = ClientOptions::new("test", "1").era_policy(era).handlers(handlers);
             let (client, driver) = options.connect_command_v2(demo(&folder, "serve --stdio-v2")).unwrap();
             let driver = smol::spawn(driver);
-            let reports = Arc::new(AtomicUsize::new(0));
+            let reports = Arc::new(Mutex::new(Vec::new()));
             let reported = reports.clone();
             let count = client
                 .call_tool("count", json!({ "to": 10, "delay_ms": 1 }))
-                .on_progress(move |_| _ = reported.fetch_add(1, Ordering::Relaxed));
+                .on_progress(move |report| reported.lock().unwrap().push(report.progress.as_f64()));
             let introduce = client.call_tool("introduce", json!({}));
             let echoes = async {
                 for number in 0..20 {
@@ -59,8 +58,9 @@ fn calls_streams_and_requests_of_the_server_share_the_pipes_in_both_eras() {
                 zip(zip(count.into_future(), introduce.into_future()), echoes).await;
             assert_eq!(counted.unwrap().text_content(), "Counted to 10.");
             assert_eq!(introduced.unwrap().text_content(), "Hello, Ann!");
-            // Reports that come quickly are joined.
-            assert!(reports.load(Ordering::Relaxed) > 0);
+            // Of the reports within 20 ms (`Limits::progress_out`) a server sends the first, and later the newest.
+            let reports = reports.lock().unwrap();
+            assert_eq!((reports.first(), reports.last()), (Some(&1.0), Some(&10.0)), "{reports:?}");
             assert_eq!(client.close().await, CloseReason::Done);
             driver.await.unwrap();
             assert!(!is_running(folder.last_process("demo")), "the driver waits for the exit");
@@ -138,6 +138,13 @@ fn server_ends_with_its_input_and_explains_a_client_of_lines() {
         assert_eq!(refused.stdout, [0, 0, 0, 4, 0, 0, 0, 0, 0]);
         let explained = String::from_utf8(refused.stderr).unwrap();
         assert!(explained.contains("expected HTTP/2 (`stdio-v2`)"), "{explained}");
+
+        let mut server = serve();
+        let garbage = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], b"no frame of HTTP/2"].concat();
+        server.stdin.as_mut().unwrap().write_all(&garbage).await.unwrap();
+        let failed = server.output().await.unwrap();
+        let explained = String::from_utf8(failed.stderr).unwrap();
+        assert!(explained.contains("frame with invalid size"), "{explained}");
     });
 }
 
