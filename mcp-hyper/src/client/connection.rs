@@ -186,8 +186,8 @@ impl<R: Runtime> Connector<R> {
         }
     }
 
-    /// Opens a stream to the socket of the options, or else to the server or its proxy, unless one is given. A proxy cannot forward a
-    /// connection that `speaks_http2`.
+    /// Opens a stream to the socket of the options, or else to the server or its proxy, unless one is given. A proxy cannot
+    /// forward a connection that `speaks_http2`.
     pub(super) async fn open_stream(
         &self,
         origin: &Origin,

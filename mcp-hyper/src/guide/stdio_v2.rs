@@ -64,7 +64,7 @@
 //! | a call is cancelled | RST_STREAM, in sessions of 2025-11-25 `notifications/cancelled`; the handler is dropped | its future is gone; a response that was under way is discarded |
 //! | one stream fails | RST_STREAM | that call alone fails |
 //! | the connection breaks, and the program still runs | GOAWAY, or the pipes close | all calls and the driver fail with the reason, and the program is ended |
-//! | the server goes away in good order | GOAWAY without an error | open calls end as usual, later ones fail at once; then the client ends |
+//! | the server goes away in good order | GOAWAY without an error | open calls end as usual, later ones fail after their [attempts](mcp_proto::transport::http::client::HttpClientConfig::backoff); then the client ends |
 //! | the program prints text between the frames | | all calls and the driver fail with [`Failed`](mcp_proto::peer::LostReason::Failed), which names the cause |
 //! | the program exits or is killed | the pipes close | the same, with exit status and the last lines of standard error |
 //! | the client is closed | GOAWAY, then the end of input | the driver ends once the program has exited; by SIGTERM if it does not |

@@ -59,7 +59,7 @@ fn calls_streams_and_requests_of_the_server_share_the_pipes_in_both_eras() {
             assert_eq!(counted.unwrap().text_content(), "Counted to 10.");
             assert_eq!(introduced.unwrap().text_content(), "Hello, Ann!");
             // Of the reports within 20 ms (`Limits::progress_out`) a server sends the first, and later the newest.
-            let reports = reports.lock().unwrap();
+            let reports = reports.lock().unwrap().clone();
             assert_eq!((reports.first(), reports.last()), (Some(&1.0), Some(&10.0)), "{reports:?}");
             assert_eq!(client.close().await, CloseReason::Done);
             driver.await.unwrap();

@@ -172,7 +172,8 @@ fn server_that_stops_reading_fails_calls_by_their_timeout_and_does_not_hold_up_t
         // More than the socket takes.
         let large = client.call_tool("tool", json!({ "text": "x".repeat(4 << 20) }));
         for failed in [large.await, client.call_tool("tool", json!({})).await] {
-            assert!(failed.unwrap_err().to_string().contains("within 20 ms"));
+            let failed = failed.unwrap_err().to_string();
+            assert!(failed.contains("no answer and no progress within"), "{failed}");
         }
         assert_eq!(client.close().await, CloseReason::Done);
         driver.await.unwrap();
@@ -180,9 +181,9 @@ fn server_that_stops_reading_fails_calls_by_their_timeout_and_does_not_hold_up_t
 }
 
 #[test]
-fn goaway_fails_later_requests_at_once_and_lets_running_ones_end() {
+fn goaway_fails_later_requests_after_their_attempts_and_lets_running_ones_end() {
     run(async {
-        let (client, driver, stream) = connect(modern());
+        let (client, driver, stream) = connect(modern().configure(|config| config.backoff.attempts = 0));
         let mut server = Server::handshake(stream, 100).await;
         become_ready(&client, &mut server).await;
         let running = client.call_tool("tool", json!({})).start().unwrap();
