@@ -237,7 +237,7 @@ impl<R, W> Duplex<R, W> {
 }
 
 impl<R, W: AsyncWrite + Unpin> Duplex<R, W> {
-    /// Writes what was kept. Ready once nothing is left.
+    /// Writes the buffered bytes. Ready once nothing is left.
     fn poll_write_kept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(unwritten) = self.outgoing.get(self.written..)
             && !unwritten.is_empty()

@@ -71,7 +71,7 @@ impl Journal<Numbers> {
     }
 }
 
-/// A process may end within any write: what it confirmed is there, and others write on.
+/// A process may end within any write: confirmed changes are there, and others write on.
 #[test]
 fn journal_that_breaks_off_anywhere_keeps_its_whole_entries() {
     let whole = TestFolder::new("whole");
@@ -116,7 +116,7 @@ fn journal_is_rewritten_when_it_has_grown() {
     assert_eq!((one.numbers(), folder.journal().numbers()), (vec![5], vec![5]));
 }
 
-/// Each process has what the journal has, even if something else removed it or a part of it.
+/// Each process has the entries of the journal, even if something else removed it or a part of it.
 #[test]
 fn processes_notice_a_journal_that_was_cut_or_removed() {
     let folder = TestFolder::new("cut");

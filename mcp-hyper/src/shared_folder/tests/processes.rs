@@ -10,7 +10,7 @@ use super::*;
 /// The folder of a writing process, and its number.
 const FOLDER: &str = "MCP_TEST_SHARED_FOLDER";
 const NUMBER: &str = "MCP_TEST_NUMBER";
-/// What a writing process prints before each operation that was confirmed.
+/// The line that a writing process prints before each operation that was confirmed.
 const CONFIRMED: &str = "confirmed: ";
 /// A task that all processes change.
 const COUNTER: &str = "counter";

@@ -182,7 +182,7 @@ fn kind_of(error: &Error) -> Outcome<&'static str> {
         _ if error.is_unsent() => Ok("not sent"),
         Error::Lost(_) => Ok("may have run"),
         Error::TimedOut { .. } => Ok("timed out, may have run"),
-        // What the balancer answers without an instance, and an instance without Redis.
+        // The balancer answers so without an instance, and an instance without Redis.
         Error::Transport(error) if matches!(error.status, 502..=504) => Ok("refused with 502 to 504"),
         Error::Peer(error)
             if error.message.contains("store failed") || error.message.contains("cannot be checked") =>

@@ -52,7 +52,7 @@ pub enum CallKind {
     Other,
 }
 
-/// What a tool does before it answers.
+/// The action of a tool before it answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tool {
     /// Runs without a request or a task.
@@ -398,7 +398,7 @@ impl<'a> World<'a> {
         self.tally.resource_changes += u32::from(on.is_none());
     }
 
-    /// Forgets what the engine of the instances may have forgotten.
+    /// Forgets the records that the engine of the instances may have forgotten.
     fn note_failovers(&mut self) {
         let counts = self.ledger.engine.counts();
         if counts.failovers != self.tally.engine.failovers {
