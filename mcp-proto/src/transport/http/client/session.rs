@@ -244,7 +244,7 @@ impl HttpClient {
             _ => None,
         };
         if let Some(error) = refusal.filter(|error| !is_success(error.status)) {
-            if error.status == 404 && self.renew_session(now) {
+            if error.status == 404 && self.may_renew_unasked() && self.renew_session(now) {
                 return;
             }
             let method = post.notification.map_or("a reply".into(), |(method, _)| method);

@@ -165,6 +165,27 @@ fn request_opens_a_session_after_the_stream_was_given_up() {
     });
 }
 
+/// As from a server whose balancer sends each request to another instance (C4.19).
+#[test]
+fn client_gives_up_sessions_that_are_lost_before_they_open() {
+    legacy(config(), |wire, _| {
+        call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.reply(&call, 404, &[], "");
+        for round in 0.. {
+            assert!(round < 20, "the client gives up");
+            let Some(initialize) = wire.next() else { break };
+            if initialize.body["method"] != "initialize" {
+                wire.reply(&initialize, 404, &[], "");
+                continue;
+            }
+            wire.answer_initialize(&initialize, LEGACY, "again");
+            let initialized = wire.expect("notifications/initialized");
+            wire.reply(&initialized, 404, &[], "");
+        }
+    });
+}
+
 #[test]
 fn failure_to_reopen_the_session_ends_the_connection() {
     legacy(config(), |wire, _| {
