@@ -211,7 +211,7 @@ debug_fields! { [R: fmt::Debug, W: fmt::Debug] Io<R, W>(self) {
 
 /// A reader and a writer as one stream, such as this process's standard input and output, for libraries that expect one.
 ///
-/// Writes are kept until they are flushed, or until 64 KiB have come together: the frames of several messages are one
+/// Writes are buffered until they are flushed, or until 64 KiB have come together: the frames of several messages are one
 /// write of the system.
 ///
 /// ```no_run
@@ -238,7 +238,7 @@ impl<R, W> Duplex<R, W> {
 
 impl<R, W: AsyncWrite + Unpin> Duplex<R, W> {
     /// Writes the buffered bytes. Ready once nothing is left.
-    fn poll_write_kept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(unwritten) = self.outgoing.get(self.written..)
             && !unwritten.is_empty()
         {
@@ -262,24 +262,24 @@ impl<R: AsyncRead + Unpin, W: Unpin> AsyncRead for Duplex<R, W> {
 impl<R: Unpin, W: AsyncWrite + Unpin> AsyncWrite for Duplex<R, W> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         if self.outgoing.len() >= BLOCK {
-            ready!(self.poll_write_kept(cx))?;
+            ready!(self.poll_send(cx))?;
         }
         self.outgoing.extend_from_slice(bytes);
         Poll::Ready(Ok(bytes.len()))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.poll_write_kept(cx))?;
+        ready!(self.poll_send(cx))?;
         Pin::new(&mut self.writer).poll_flush(cx)
     }
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.poll_write_kept(cx))?;
+        ready!(self.poll_send(cx))?;
         Pin::new(&mut self.writer).poll_close(cx)
     }
 }
 
-// Omits the kept output.
+// Omits the buffered output.
 debug_fields! { [R: fmt::Debug, W: fmt::Debug] Duplex<R, W> { reader, writer } }
 
 /// How long a peer that has stopped reading may still send, such as its last answers and error output.

@@ -15,7 +15,7 @@ use crate::{Command, Killer, RuntimeKind, SpawnError, StderrLine};
 
 /// The standard input and output of a child process as one stream, whose end says how the process ended.
 ///
-/// Writes are kept until they are flushed, or until 64 KiB have come together. Reading ends with an error that has the
+/// Writes are buffered until they are flushed, or until 64 KiB have come together. Reading ends with an error that has the
 /// exit status and the last lines of standard error. Closing it ends the child's input, discards its remaining output,
 /// and waits until the process has exited, by the steps of [`Command::shutdown`]. Dropping it ends the process at once, as
 /// described at [`Process`](crate::Process).
@@ -47,8 +47,8 @@ pub struct ChildStream {
 }
 
 impl ChildStream {
-    /// Starts a program. `show` gets each line of its standard error from whoever polls the stream, and must return
-    /// quickly; errors quote the last lines besides.
+    /// Starts a program. `show` gets each line of its standard error while the stream is polled, and must return quickly;
+    /// errors quote the last lines besides.
     ///
     /// # Errors
     /// If the program cannot be started.
@@ -91,7 +91,7 @@ impl ChildStream {
         }
     }
 
-    /// Writes what was kept. Ready once nothing is left. If the child no longer reads, reading tells why.
+    /// Writes the buffered bytes. Ready once nothing is left. If the child no longer reads, the next read gives the reason.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Self { link, clock, unsent, .. } = self;
         let Some(pump) = link.pump() else {

@@ -214,6 +214,7 @@ fn http_options(
     Ok(observed(options, observers(traced.as_ref(), &redactor, common)))
 }
 
+/// Options whose wire events go to observers, if there are any.
 fn observed(options: mcp_hyper::ClientOptions, mut observers: Vec<WireObserver>) -> mcp_hyper::ClientOptions {
     match observers.is_empty() {
         true => options,
@@ -242,7 +243,7 @@ fn over_stdio_v2(
     Ok((client, Box::pin(driver), killer))
 }
 
-/// What gets the lines of a server's standard error.
+/// The observer of the lines of a server's standard error: for the screen and the trace.
 fn stderr_observer(
     is_shown: bool,
     redactor: Redactor,
