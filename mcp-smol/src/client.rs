@@ -164,8 +164,11 @@ impl<L: Link, H: HandlerMode> Connection<L, H> {
             if link.pump().is_some_and(Pump::take_progress) {
                 machine.handle_written(now);
             }
-            machine.handle_timeout(now);
-            let action = machine.poll_link();
+            // A driver that runs late closes the input before the time for closing is over.
+            let action = machine.poll_link().or_else(|| {
+                machine.handle_timeout(now);
+                machine.poll_link()
+            });
             let transmitted = link
                 .pump()
                 .and_then(Pump::outgoing)

@@ -346,6 +346,11 @@ impl<R, W> Pump<R, W> {
         matches!(self.sending, SendState::Closed | SendState::Failed { .. })
     }
 
+    /// Whether [`close_write`](Self::close_write) was called, and writing has not failed.
+    pub(crate) fn is_closing(&self) -> bool {
+        matches!(self.sending, SendState::Closing | SendState::Closed)
+    }
+
     /// Whether the writing direction was closed by [`close_write`](Self::close_write), not by a failure.
     pub(crate) fn is_half_closed(&self) -> bool {
         matches!(self.sending, SendState::Closed)

@@ -198,12 +198,15 @@ impl ChildLink {
         });
     }
 
-    /// Sends SIGTERM and starts the shutdown steps; a process that is already shutting down keeps its time limits.
+    /// Starts the shutdown steps, with SIGTERM at once unless an orderly close has begun; a process that is already shutting
+    /// down keeps its time limits.
     fn begin_ending(&mut self, next: ExitAction) {
         self.state = match std::mem::replace(&mut self.state, State::Closed) {
             State::Open(open) | State::Opening(Ok(open)) => {
                 let OpenChild { pump, mut process, .. } = open;
-                process.terminate();
+                if !pump.is_closing() {
+                    process.terminate();
+                }
                 drop(pump);
                 State::Ending(Box::pin(process.shutdown()), next)
             }

@@ -151,7 +151,7 @@ fn flooding_server_does_not_deadlock_a_writing_client() {
     run(async {
         let note = r#"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}"#;
         let body = format!(
-            "modern; yes \"{note}\" | head -n 400000
+            "modern; yes \"{note}\" | head -n 100000
             start=$(head -c 60); head -c 10000000 >/dev/null; id=${{start#*\\\"id\\\":}}; id=${{id%%,*}}
             text done; cat >/dev/null"
         );
