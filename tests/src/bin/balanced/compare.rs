@@ -1,9 +1,15 @@
 //! The store of tasks in Redis and the one in memory, called alike.
 
 use std::mem;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_hyper::redis::Redis;
+use mcp_hyper::redis::{Redis, RedisOptions};
+use mcp_hyper::rustls::crypto::ring::default_provider;
+use mcp_hyper::rustls::pki_types::CertificateDer;
+use mcp_hyper::rustls::pki_types::pem::PemObject as _;
+use mcp_hyper::rustls::{ClientConfig, RootCertStore};
 use mcp_proto::UnixTime;
 use mcp_proto::front::tasks::{MemoryStore, StoreError, StoredTaskState, TaskPage, TaskRecord, TaskStore};
 use mcp_proto::peer::Principal;
@@ -17,9 +23,14 @@ use crate::instance_log::ensure;
 /// How many tasks each owner has.
 const TASKS: u64 = 7;
 
-/// Calls the Redis at this URL, which must be empty, and a store in memory, and compares their answers.
-pub(crate) async fn compare(url: &str) -> Outcome {
-    let (redis, driver) = Redis::connect(url)?;
+/// Calls the Redis at this URL, which must be empty, and a store in memory, and compares their answers. With TLS, it trusts the
+/// certificate in a file.
+pub(crate) async fn compare(url: &str, certificate: Option<&str>) -> Outcome {
+    let mut options = RedisOptions::new(url)?;
+    if let Some(certificate) = certificate {
+        options = options.tls(trust(Path::new(certificate))?);
+    }
+    let (redis, driver) = options.connect()?;
     smol::spawn(driver).detach();
     redis.ready().await?;
     let memory = MemoryStore::default();
@@ -44,6 +55,14 @@ pub(crate) async fn compare(url: &str) -> Outcome {
         "{calls} operations in Redis and in memory have the same results; a task expires by the clock of Redis"
     );
     Ok(())
+}
+
+/// A configuration that trusts only this certificate.
+fn trust(certificate: &Path) -> Outcome<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(certificate)?)?;
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()));
+    Ok(config.with_safe_default_protocol_versions()?.with_root_certificates(roots).with_no_client_auth())
 }
 
 /// A task, whose owner depends on its number.

@@ -3,14 +3,15 @@
 //! ```text
 //! balanced serve NAME KEY STORE [ADDRESS]
 //! balanced check SOCKET PART CALLS INSTANCES STORE
-//! balanced compare STORE
+//! balanced compare STORE [CERTIFICATE]
 //! balanced measure STORE
 //! balanced crowd SOCKET FINISHED SECONDS
 //! ```
 //!
 //! `tests/balanced` runs it: instances that share `KEY`, a file of 32 bytes, and `STORE`, a folder or the URL of a Redis;
 //! nginx or HAProxy before them, at a Unix socket; and the client, which makes `CALLS` calls for one part of the checks.
-//! `compare` calls an empty Redis and a store in memory alike, and compares what they do; `measure` times calls with both.
+//! `compare` calls an empty Redis and a store in memory alike, and compares what they do; over TLS, it trusts `CERTIFICATE`;
+//! `measure` times calls with both.
 //! `crowd` makes calls of many clients for `SECONDS` while the script makes faults; the instances append to the file `FINISHED`
 //! which calls they have finished.
 
@@ -47,12 +48,13 @@ fn main() -> ExitCode {
         ["check", socket, part, calls, instances, store] => {
             smol::block_on(check::check(Path::new(socket), part, (calls, instances), store))
         }
-        ["compare", store] => smol::block_on(compare::compare(store)),
+        ["compare", store] => smol::block_on(compare::compare(store, None)),
+        ["compare", store, certificate] => smol::block_on(compare::compare(store, Some(certificate))),
         ["measure", store] => smol::block_on(measure::measure(store)),
         _ => {
             eprintln!(
                 "balanced serve NAME KEY STORE [ADDRESS] | balanced check SOCKET PART CALLS INSTANCES STORE | \
-                 balanced compare STORE | balanced measure STORE | balanced crowd SOCKET FINISHED SECONDS"
+                 balanced compare STORE [CERTIFICATE] | balanced measure STORE | balanced crowd SOCKET FINISHED SECONDS"
             );
             return ExitCode::from(2);
         }
