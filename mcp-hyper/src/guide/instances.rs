@@ -218,6 +218,10 @@
 //! | bytes of bodies, stored events and queued answers | 256 MiB | [`HttpServerConfig::byte_limits`](mcp_proto::transport::http::server::HttpServerConfig::byte_limits) |
 //! | running tasks | 1,000 | [`TaskConfig::running`](mcp_proto::front::tasks::TaskConfig::running) |
 //!
+//! With Redis on the same machine and `appendfsync always`, an instance answers 0.66 times as many calls a second that ask the
+//! user once as with stores in memory, 0.3 times as many that become tasks, and as many that need no store
+//! (`tests/balanced --measure`).
+//!
 //! The feature `tracing` makes a span of each request, with its method, tool, duration and outcome: a subscriber counts them.
 //! [`HttpHandle::bytes_used`](mcp_proto::front::http::HttpHandle::bytes_used),
 //! [`HttpHandle::events`](mcp_proto::front::http::HttpHandle::events), `redis::RedisOptions::on_event` and
