@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::{HeaderMap, Request};
-use mcp_hyper::{ClientOptions, WireEvent};
-use mcp_proto::front::{Client, ClientHandlers, Error, ToolCallOutcome, Watch, WatchUpdate};
+use hyper::{HeaderMap, Request, StatusCode};
+use mcp_hyper::WireEvent;
+use mcp_proto::front::{Client, Error, ToolCallOutcome, Watch, WatchUpdate};
 use mcp_proto::peer::client::EraPolicy;
 use mcp_proto::schema::tasks::TaskStatus;
 use serde_json::json;
@@ -21,43 +21,70 @@ use smol::stream::StreamExt as _;
 use smol_hyper::rt::FuturesIo;
 
 use crate::Outcome;
-use crate::instance_log::{answer, connect, ensure, expected};
+use crate::instance_log::{connect, ensure, expected, options};
+use crate::proofs::{self, BEARER, URL, check_proofs_until_end};
+use crate::streams::{check_streams_until_end, cut_streams};
 
-/// The clients that make calls: every fourth is of 2025-11-25.
-const CALLERS: u32 = 160;
+/// The clients that make calls. Every fourth is of 2025-11-25; one of eight, of either era, has a token that is bound to a key.
+const CALLERS: u32 = 140;
+/// The clients whose streams are cut.
+const STREAMS: u32 = 12;
+/// The clients that use proofs several times.
+const REPLAYERS: u32 = 8;
 /// The clients that wait for changes, of either era by turns.
 const WATCHERS: u32 = 39;
 /// An outcome later than this counts as none. A client's own time limit of a call is a minute.
 const LATEST: Duration = Duration::from_secs(75);
+/// How long watches go on: one that was interrupted often subscribes again within 30 s of the last fault.
+const OVERTIME: Duration = Duration::from_secs(15);
 /// The pause between two calls of one client.
-const PAUSE: Duration = Duration::from_millis(250);
+pub(crate) const PAUSE: Duration = Duration::from_millis(250);
 
 /// What all clients share.
-struct Crowd {
-    socket: PathBuf,
+pub(crate) struct Crowd {
+    pub(crate) socket: PathBuf,
     end: Instant,
-    next_trip: AtomicU32,
+    last_number: AtomicU32,
     tally: Mutex<Tally>,
 }
 
 #[derive(Default)]
-struct Tally {
+pub(crate) struct Tally {
     /// The calls by their outcomes.
     outcomes: BTreeMap<&'static str, u32>,
-    /// The trips that were answered.
-    answered: Vec<u32>,
+    /// The calls with a number that were answered.
+    pub(crate) answered: Vec<u32>,
     /// The tasks that were created.
     tasks: Vec<String>,
     /// Requests with a state that were sent twice.
     repeated: u32,
+    /// The uses of proofs, and the repetitions with another nonce.
+    pub(crate) proofs: proofs::Tally,
+    /// The calls whose streams are cut, by their outcomes.
+    pub(crate) streamed: BTreeMap<&'static str, u32>,
+    /// The streams that were resumed.
+    pub(crate) resumed: u32,
+}
+
+impl Tally {
+    /// Checks that proofs were used again, nonces replaced, and streams resumed.
+    fn check(&self) -> Outcome {
+        ensure(self.proofs.has_all_kinds(), || format!("too little was done: {}", self.proofs))?;
+        ensure(self.resumed > 0, || "no stream was resumed".to_owned())
+    }
 }
 
 impl Crowd {
-    fn tally<R>(&self, change: impl FnOnce(&mut Tally) -> R) -> R {
+    pub(crate) fn tally<R>(&self, change: impl FnOnce(&mut Tally) -> R) -> R {
         change(&mut self.tally.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn is_over(&self) -> bool {
+    /// The number of the next call that records its end.
+    pub(crate) fn next_number(&self) -> u32 {
+        self.last_number.fetch_add(1, Ordering::SeqCst)
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
         Instant::now() > self.end
     }
 }
@@ -69,10 +96,13 @@ pub(crate) async fn check_crowd(socket: &Path, finished: &Path, seconds: &str) -
     let crowd = Arc::new(Crowd {
         socket: socket.to_owned(),
         end: Instant::now() + lasting,
-        next_trip: AtomicU32::new(0),
+        last_number: AtomicU32::new(0),
         tally: Mutex::default(),
     });
-    let callers = (0..CALLERS).map(|n| smol::spawn(call_until_end(crowd.clone(), n))).collect::<Vec<_>>();
+    let mut callers = (0..CALLERS).map(|n| smol::spawn(call_until_end(crowd.clone(), n))).collect::<Vec<_>>();
+    let cut = cut_streams(socket)?;
+    callers.extend((0..STREAMS).map(|_| smol::spawn(check_streams_until_end(crowd.clone(), cut.clone()))));
+    callers.extend((0..REPLAYERS).map(|_| smol::spawn(check_proofs_until_end(crowd.clone()))));
     let watchers = (0..WATCHERS).map(|n| smol::spawn(watch_until_end(crowd.clone(), n))).collect::<Vec<_>>();
     let changed = change_until_end(&crowd, lasting / 8).await?;
     for caller in callers {
@@ -86,29 +116,33 @@ pub(crate) async fn check_crowd(socket: &Path, finished: &Path, seconds: &str) -
         }
     }
     ensure(late.is_empty(), || format!("watches miss a change: {}", late.join("; ")))?;
-    let (answered, unfinished) = (check_trips(&crowd, finished)?, check_tasks(&crowd).await?);
-    let (outcomes, tasks, repeated) =
-        crowd.tally(|tally| (format!("{:?}", tally.outcomes), tally.tasks.len(), tally.repeated));
-    println!(
-        "{} clients: {outcomes}; {answered} trips were answered, none was finished twice, although {repeated} of their \
-         requests were sent twice; all {tasks} tasks are known, {unfinished} of which ended with an instance that was killed; {WATCHERS} \
-         watches report the last change",
-        CALLERS + WATCHERS + 1
-    );
+    let (answered, unfinished) = (check_numbered(&crowd, finished)?, check_tasks(&crowd).await?);
+    crowd.tally(|tally| tally.check())?;
+    let clients = CALLERS + STREAMS + REPLAYERS + WATCHERS + 1;
+    crowd.tally(|Tally { outcomes, tasks, repeated, proofs, streamed, resumed, .. }| {
+        println!(
+            "{clients} clients: {outcomes:?}; {answered} numbered calls were answered, none was finished twice, although {repeated} \
+             requests with a state were sent twice; all {} tasks are known, {unfinished} of which ended with an instance that was \
+             killed; {WATCHERS} watches report the last change",
+            tasks.len()
+        );
+        println!("{proofs}");
+        println!("{streamed:?} of the calls whose streams were cut; {resumed} streams were resumed, no event was delivered twice");
+    });
     Ok(())
 }
 
-/// Each trip that was answered was finished, and none twice: its state would have been accepted twice.
-fn check_trips(crowd: &Crowd, finished: &Path) -> Outcome<usize> {
+/// Each call with a number that was answered was finished, and none twice: its state or proof would have been accepted twice.
+fn check_numbered(crowd: &Crowd, finished: &Path) -> Outcome<usize> {
     let mut times: BTreeMap<u32, u32> = BTreeMap::new();
     for line in std::fs::read_to_string(finished)?.lines() {
         *times.entry(line.parse()?).or_default() += 1;
     }
     let twice: Vec<_> = times.iter().filter(|(_, times)| **times > 1).collect();
-    ensure(twice.is_empty(), || format!("trips were finished more than once: {twice:?}"))?;
+    ensure(twice.is_empty(), || format!("calls were finished more than once: {twice:?}"))?;
     let answered = crowd.tally(|tally| std::mem::take(&mut tally.answered));
     let unknown = answered.iter().find(|n| !times.contains_key(n));
-    ensure(unknown.is_none(), || format!("trip {unknown:?} was answered without being finished"))?;
+    ensure(unknown.is_none(), || format!("call {unknown:?} was answered without being finished"))?;
     Ok(answered.len())
 }
 
@@ -129,7 +163,8 @@ async fn check_tasks(crowd: &Crowd) -> Outcome<usize> {
 /// Makes calls of all kinds by turns.
 async fn call_until_end(crowd: Arc<Crowd>, n: u32) -> Outcome {
     let is_modern = !n.is_multiple_of(4);
-    let mut client = connect_repeating(&crowd, is_modern)?;
+    let is_bound = n % 16 < 2;
+    let mut client = connect_repeating(&crowd, is_modern, is_bound).await?;
     let mut turn = n;
     while !crowd.is_over() {
         turn += 1;
@@ -140,26 +175,34 @@ async fn call_until_end(crowd: Arc<Crowd>, n: u32) -> Outcome {
                 _ => start_nap(&crowd, &client).await,
             }
         };
-        let late = async {
-            Timer::after(LATEST).await;
-            Ok("without outcome")
-        };
-        let ended = or(call, late).await;
-        let is_gone = ended.as_ref().is_err_and(Error::is_unsent);
-        let outcome = ended.or_else(|error| kind_of(&error))?;
-        ensure(outcome != "without outcome", || format!("a call has no outcome within {LATEST:?}"))?;
+        let (outcome, is_gone) = outcome_of(call).await?;
         crowd.tally(|tally| *tally.outcomes.entry(outcome).or_default() += 1);
         Timer::after(PAUSE).await;
         if is_gone {
-            client = connect_repeating(&crowd, is_modern)?;
+            client = connect_repeating(&crowd, is_modern, is_bound).await?;
         }
     }
     client.close().await;
     Ok(())
 }
 
+/// Waits for the outcome of a call. Returns it, and whether its client is gone.
+pub(crate) async fn outcome_of(
+    call: impl Future<Output = Result<&'static str, Error>>,
+) -> Outcome<(&'static str, bool)> {
+    let late = async {
+        Timer::after(LATEST).await;
+        Ok("without outcome")
+    };
+    let ended = or(call, late).await;
+    let is_gone = ended.as_ref().is_err_and(Error::is_unsent);
+    let outcome = ended.or_else(|error| kind_of(&error))?;
+    ensure(outcome != "without outcome", || format!("a call has no outcome within {LATEST:?}"))?;
+    Ok((outcome, is_gone))
+}
+
 async fn make_trip(crowd: &Crowd, client: &Client) -> Result<&'static str, Error> {
-    let n = crowd.next_trip.fetch_add(1, Ordering::SeqCst);
+    let n = crowd.next_number();
     let result = client.call_tool("trip", json!({"n": n})).await?;
     if result.text_content() != expected(n) {
         return Ok(if result.failed() { "failed by its handler" } else { "answered otherwise" });
@@ -202,13 +245,17 @@ fn kind_of(error: &Error) -> Outcome<&'static str> {
 }
 
 /// Connects a client that sends every fourth request with a state twice: to another instance, since they take turns.
-fn connect_repeating(crowd: &Arc<Crowd>, is_modern: bool) -> Outcome<Client> {
+async fn connect_repeating(crowd: &Arc<Crowd>, is_modern: bool, is_bound: bool) -> Outcome<Client> {
     let (shared, mut seen) = (crowd.clone(), 0);
-    let (client, driver) = ClientOptions::new("balanced", env!("CARGO_PKG_VERSION"))
-        .era_policy(if is_modern { EraPolicy::ModernOnly } else { EraPolicy::LegacyOnly })
-        .handlers(ClientHandlers::new().elicitation(async |params, _| answer(&params)))
-        .unix_socket(&crowd.socket)
+    let mut count_renewals = proofs::count_renewals(crowd.clone());
+    let policy = if is_modern { EraPolicy::ModernOnly } else { EraPolicy::LegacyOnly };
+    let options = match is_bound {
+        true => options(&crowd.socket, policy).authorization(proofs::authorization().await?),
+        false => options(&crowd.socket, policy).header("authorization", BEARER),
+    };
+    let (client, driver) = options
         .on_wire(move |event| {
+            count_renewals(&event);
             let WireEvent::Request { headers, body, .. } = event else { return };
             if !body.windows(14).any(|bytes| bytes == b"\"requestState\"") {
                 return;
@@ -219,23 +266,34 @@ fn connect_repeating(crowd: &Arc<Crowd>, is_modern: bool) -> Outcome<Client> {
                 smol::spawn(send(shared.socket.clone(), headers.clone(), body.to_vec())).detach();
             }
         })
-        .connect("http://localhost/mcp")?;
+        .connect(URL)?;
     smol::spawn(driver).detach();
     Ok(client)
 }
 
-/// Sends a request. Its answer does not matter.
-async fn send(socket: PathBuf, headers: HeaderMap, body: Vec<u8>) -> Outcome {
+/// Sends a request. Returns the head of its answer.
+pub(crate) async fn send(
+    socket: PathBuf,
+    headers: HeaderMap,
+    body: Vec<u8>,
+) -> Outcome<(StatusCode, HeaderMap)> {
     let stream = FuturesIo::new(UnixStream::connect(socket).await?);
     let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await?;
     let mut request = Request::post("/mcp").body(Full::new(Bytes::from(body)))?;
     *request.headers_mut() = headers;
-    let answer = async { sender.send_request(request).await.map(|_| ()) };
-    Ok(or(answer, connection).await?)
+    let answer = async {
+        let (head, _) = sender.send_request(request).await?.into_parts();
+        Ok((head.status, head.headers))
+    };
+    let ended = async {
+        connection.await?;
+        Err("the connection has ended".into())
+    };
+    or(answer, ended).await
 }
 
-/// Watches the list of tools until two seconds after the end; returns when it last changed, and the last update. A connection that was not made
-/// while an instance was away is made again.
+/// Watches the list of tools until some time after the end; returns when it last changed, and the last update. A connection
+/// that was not made while an instance was away is made again.
 async fn watch_until_end(crowd: Arc<Crowd>, n: u32) -> Outcome<(Instant, String)> {
     let policy = if n.is_multiple_of(2) { EraPolicy::ModernOnly } else { EraPolicy::LegacyOnly };
     let (mut client, _) = connect(&crowd.socket, policy)?;
@@ -261,7 +319,7 @@ async fn watch_until_end(crowd: Arc<Crowd>, n: u32) -> Outcome<(Instant, String)
         }
     };
     let end = async {
-        Timer::at(crowd.end + Duration::from_secs(2)).await;
+        Timer::at(crowd.end + OVERTIME).await;
         Outcome::Ok(())
     };
     or(watching, end).await?;

@@ -11,6 +11,7 @@ use mcp_proto::peer::client::EraPolicy;
 use mcp_proto::schema::{ElicitParams, ElicitResult, ElicitValue, Map};
 
 use crate::Outcome;
+use crate::proofs::{BEARER, URL};
 
 /// The instances that answered, in order, and how many requests they refused.
 #[derive(Clone, Default)]
@@ -48,10 +49,8 @@ impl InstanceLog {
 pub(crate) fn connect(socket: &Path, mode: EraPolicy) -> Outcome<(Client, InstanceLog)> {
     let trace = InstanceLog::default();
     let seen = trace.clone();
-    let (client, driver) = ClientOptions::new("balanced", env!("CARGO_PKG_VERSION"))
-        .era_policy(mode)
-        .handlers(ClientHandlers::new().elicitation(async |params, _| answer(&params)))
-        .unix_socket(socket)
+    let (client, driver) = options(socket, mode)
+        .header("authorization", BEARER)
         .on_wire(move |event| {
             if let WireEvent::Head { status, headers, .. } = event {
                 let is_unavailable = status.as_u16() == 503 && headers.contains_key("retry-after");
@@ -60,9 +59,17 @@ pub(crate) fn connect(socket: &Path, mode: EraPolicy) -> Outcome<(Client, Instan
                 seen.entries().push(instance.unwrap_or("none").to_owned());
             }
         })
-        .connect("http://localhost/mcp")?;
+        .connect(URL)?;
     smol::spawn(driver).detach();
     Ok((client, trace))
+}
+
+/// The options of a client without a token.
+pub(crate) fn options(socket: &Path, mode: EraPolicy) -> ClientOptions {
+    ClientOptions::new("balanced", env!("CARGO_PKG_VERSION"))
+        .era_policy(mode)
+        .handlers(ClientHandlers::new().elicitation(async |params, _| answer(&params)))
+        .unix_socket(socket)
 }
 
 /// Fills each field with its name and the form's message.

@@ -23,7 +23,9 @@ mod instance_log;
 mod legacy;
 mod measure;
 mod outage;
+mod proofs;
 mod serve;
+mod streams;
 
 use std::error::Error;
 use std::path::Path;

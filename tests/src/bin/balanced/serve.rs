@@ -13,7 +13,7 @@ use mcp_hyper::redis::{Redis, RedisOptions};
 use mcp_hyper::{ServerOptions, SharedFolder};
 use mcp_proto::front::http::{ChangeRelay, HttpHandle};
 use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
-use mcp_proto::front::{Context, HandlerError, NoArguments, Router, SingleUse};
+use mcp_proto::front::{Context, HandlerError, NoArguments, Progress, Router, SingleUse};
 use mcp_proto::peer::server::{ListKind, SealKey, Sealer};
 use mcp_proto::schema::{
     ElicitParams, ElicitSchema, ElicitValue, PrimitiveSchema, ServerCapability, StringSchema, Tool,
@@ -27,9 +27,12 @@ use smol::net::TcpListener;
 use smol::stream::StreamExt as _;
 
 use crate::Outcome;
+use crate::proofs::guard;
 
 /// How long an instance serves after SIGTERM: several intervals of the balancer's checks.
 const NOTICE: Duration = Duration::from_secs(1);
+/// The pause after a step of `count`.
+const STEP: Duration = Duration::from_millis(100);
 
 /// Serves at an address, and prints it, until SIGTERM. The store is a folder, or a Redis by its URL.
 pub(crate) async fn serve(name: &str, key: &Path, store: &str, address: &str) -> Outcome {
@@ -51,10 +54,12 @@ pub(crate) async fn serve(name: &str, key: &Path, store: &str, address: &str) ->
     let listener = TcpListener::bind(address).await?;
     println!("{}", listener.local_addr()?);
     let handle = Arc::new(OnceLock::new());
+    let guard = guard(key, single_use.clone())?;
     let router = router(name, sealer, tasks, finished, handle.clone()).single_use(single_use);
     let prefix = SessionPrefix::new(name)?;
     let mut options = ServerOptions::new(router)
         .configure(|config| config.session_prefix = Some(prefix))
+        .protect(guard)
         .health("/healthz", || true)
         .on_error(|error| eprintln!("{error}"));
     if let Some(relay) = relay {
@@ -83,6 +88,8 @@ async fn connect_redis(url: &str) -> Outcome<Redis> {
 #[derive(Deserialize)]
 struct NumberArguments {
     n: u32,
+    #[serde(default)]
+    steps: u32,
 }
 
 /// The tools:
@@ -91,9 +98,10 @@ struct NumberArguments {
 /// - `nap`, a task that takes half a second;
 /// - `wait`, a task that runs until it is cancelled;
 /// - `waiting`, which returns how many `wait` handlers run at this instance;
+/// - `count`, which reports so many steps;
 /// - `change`, which announces that the list of tools has changed.
 ///
-/// The two that ask append their argument to the file `finished` at the end.
+/// Those that ask or count append their argument `n` to the file `finished` at the end.
 fn router(
     name: &str,
     sealer: Sealer,
@@ -101,14 +109,24 @@ fn router(
     finished: PathBuf,
     server: Arc<OnceLock<HttpHandle>>,
 ) -> Router {
-    let ask_twice = move |NumberArguments { n }: NumberArguments, cx: Context| {
+    let counting = finished.clone();
+    let ask_twice = move |NumberArguments { n, .. }: NumberArguments, cx: Context| {
         let finished = finished.clone();
         async move {
             let trip = ask_twice(n, cx).await?;
-            let mut file =
-                OpenOptions::new().append(true).create(true).open(&finished).map_err(HandlerError::new)?;
-            file.write_all(format!("{n}\n").as_bytes()).map_err(HandlerError::new)?;
+            record_end(&finished, n)?;
             Ok::<_, HandlerError>(trip)
+        }
+    };
+    let count = move |NumberArguments { n, steps }: NumberArguments, cx: Context| {
+        let finished = counting.clone();
+        async move {
+            for step in 1..=steps {
+                cx.progress(Progress::new(step).message(format!("{n}.{step}")));
+                Timer::after(STEP).await;
+            }
+            record_end(&finished, n)?;
+            Ok::<_, HandlerError>(format!("{n}: {steps} steps"))
         }
     };
     let numbered = |name: &str, what: &str| {
@@ -129,6 +147,7 @@ fn router(
             async { "changed" }
         })
         .tool_with(numbered("trip", "Asks where to and when"), ask_twice.clone())
+        .tool_with(numbered("count", "Reports steps"), count)
         .task_tool(numbered("parcel", "Asks where to and when"), TaskChoice::Optional, ask_twice)
         .task_tool(plain("nap", "Takes a while"), TaskChoice::Optional, async |NoArguments {}, _: Context| {
             Timer::after(Duration::from_millis(500)).await;
@@ -150,6 +169,12 @@ fn router(
             let said = format!("{name} {}", counted.load(Ordering::SeqCst));
             async move { said }
         })
+}
+
+/// Records that a call was finished.
+fn record_end(finished: &Path, n: u32) -> Result<(), HandlerError> {
+    let mut file = OpenOptions::new().append(true).create(true).open(finished).map_err(HandlerError::new)?;
+    file.write_all(format!("{n}\n").as_bytes()).map_err(HandlerError::new)
 }
 
 async fn ask_twice(n: u32, cx: Context) -> Result<String, HandlerError> {
