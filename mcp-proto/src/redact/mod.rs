@@ -505,8 +505,9 @@ impl Redactor {
 
     /// Finds the secrets in a text, and in what its escapes stand for.
     fn find(&self, text: &[u8], search: Search) -> Vec<Hidden> {
+        let has_signs = shapes::has_signs(text);
         let mut found = Vec::new();
-        if !self.known_only {
+        if !self.known_only && has_signs {
             shapes::find(text, &|name| self.is_secret_name(name), &mut found);
         }
         for known in self.all_known() {
@@ -518,6 +519,9 @@ impl Redactor {
             }
         }
         let mut found: Vec<_> = found.into_iter().filter_map(|part| self.secret_in(text, part)).collect();
+        if !has_signs {
+            return found;
+        }
         if let Some(pseudonyms) = &self.pseudonyms {
             pseudonyms.find(text, &mut found);
         }

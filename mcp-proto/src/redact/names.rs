@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use memchr::memmem;
+use memchr::memmem::Finder;
 
 use crate::prelude::*;
 
@@ -103,31 +103,28 @@ pub fn is_secret_header(name: &str) -> bool {
 
 /// Returns whether a form should not ask for a value of this name: a password, an API key, a card number.
 pub(crate) fn is_form_secret(name: &str) -> bool {
-    ends_with_any(last_words(name), &FORM_SECRETS)
+    ends_with_any(split_last_word(name), &FORM_SECRETS)
 }
 
 /// Returns whether a member of an object, or a value in a text, of this name is a secret.
 pub(super) fn is_secret_member(name: &str) -> bool {
-    let [before, last] = last_words(name);
-    let is = |word: &str, other: &str| word.eq_ignore_ascii_case(other);
-    if is(last, "token") && PUBLIC_TOKENS.iter().any(|public| is(before, public)) {
+    let (rest, last) = split_last_word(name);
+    let is_public = |public: &&str| split_last_word(rest).1.eq_ignore_ascii_case(public);
+    if last.eq_ignore_ascii_case("token") && PUBLIC_TOKENS.iter().any(is_public) {
         return false;
     }
-    ends_with_any([before, last], &FORM_SECRETS) || ends_with_any([before, last], &MEMBER_SECRETS)
+    ends_with_any((rest, last), &FORM_SECRETS) || ends_with_any((rest, last), &MEMBER_SECRETS)
 }
 
-fn ends_with_any([before, last]: [&str; 2], endings: &[[&str; 2]]) -> bool {
+/// Whether a name, whose last word is split off, ends with any of these words.
+fn ends_with_any((rest, last): (&str, &str), endings: &[[&str; 2]]) -> bool {
     endings.iter().any(|[first, second]| {
-        last.eq_ignore_ascii_case(second) && (first.is_empty() || before.eq_ignore_ascii_case(first))
+        last.eq_ignore_ascii_case(second)
+            && (first.is_empty() || split_last_word(rest).1.eq_ignore_ascii_case(first))
     })
 }
 
-/// The last two words of a name in `snake_case`, `camelCase` or plain text, without digits.
-fn last_words(name: &str) -> [&str; 2] {
-    let (rest, last) = split_last_word(name);
-    [split_last_word(rest).1, last]
-}
-
+/// Splits the last word off a name in `snake_case`, `camelCase` or plain text, without digits.
 fn split_last_word(name: &str) -> (&str, &str) {
     let name = name.trim_end_matches(|letter: char| !letter.is_alphabetic());
     let mut follows_upper = false;
@@ -173,24 +170,24 @@ const SHORTEST: usize = 4;
 #[derive(Clone, Default)]
 pub(super) struct KnownSecrets {
     /// As they are, and with `+` for each space, as forms have them.
-    plain: Vec<Vec<u8>>,
+    plain: Vec<Finder<'static>>,
     /// What Base64 makes of them, at each of the three places that a byte can have in a group.
-    base64: Vec<Vec<u8>>,
+    base64: Vec<Finder<'static>>,
 }
 
 impl KnownSecrets {
     /// Adds a value, and the credentials in it if it begins with their scheme. Short ones are left out.
     pub(super) fn insert(&mut self, value: &[u8]) {
         for value in [value, value.get(scheme_length(value)..).unwrap_or_default()] {
-            if value.len() < SHORTEST || self.plain.iter().any(|known| known == value) {
+            if value.len() < SHORTEST || self.plain.iter().any(|known| known.needle() == value) {
                 continue;
             }
             let in_form: Vec<u8> =
                 value.iter().map(|byte| if *byte == b' ' { b'+' } else { *byte }).collect();
             if in_form != value {
-                self.plain.push(in_form);
+                self.plain.push(Finder::new(&in_form).into_owned());
             }
-            self.plain.push(value.to_vec());
+            self.plain.push(Finder::new(value).into_owned());
             for before in 0..3 {
                 self.insert_base64(value, before);
             }
@@ -211,9 +208,9 @@ impl KnownSecrets {
         }
         let url_safe = own.replace('+', "-").replace('/', "_");
         if url_safe != own {
-            self.base64.push(url_safe.into_bytes());
+            self.base64.push(Finder::new(&url_safe).into_owned());
         }
-        self.base64.push(own.as_bytes().to_vec());
+        self.base64.push(Finder::new(own).into_owned());
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -222,7 +219,7 @@ impl KnownSecrets {
 
     /// Whether a text has any of the values.
     pub(super) fn is_in(&self, text: &[u8]) -> bool {
-        self.plain.iter().chain(&self.base64).any(|value| memmem::find(text, value).is_some())
+        self.plain.iter().chain(&self.base64).any(|value| value.find(text).is_some())
     }
 
     /// Finds the values in a text: the time is that of a search for each.
@@ -230,9 +227,9 @@ impl KnownSecrets {
         found.extend(self.find_plain(text));
         for value in &self.base64 {
             let mut end = 0;
-            for at in memmem::find_iter(text, value) {
+            for at in value.find_iter(text) {
                 if at >= end {
-                    let token = token_around(text, at..at.saturating_add(value.len()));
+                    let token = token_around(text, at..at.saturating_add(value.needle().len()));
                     end = token.end;
                     found.push(token);
                 }
@@ -242,7 +239,7 @@ impl KnownSecrets {
 
     fn find_plain(&self, text: &[u8]) -> impl Iterator<Item = Range<usize>> {
         self.plain.iter().flat_map(move |value| {
-            memmem::find_iter(text, value).map(move |at| at..at.saturating_add(value.len()))
+            value.find_iter(text).map(move |at| at..at.saturating_add(value.needle().len()))
         })
     }
 
@@ -266,7 +263,7 @@ impl KnownSecrets {
     /// Finds the beginning of a value at the end of a text that was cut off.
     pub(super) fn find_at_cut(&self, text: &[u8]) -> Option<Range<usize>> {
         let whole = without_cut_escape(text);
-        let longest = self.plain.iter().chain(&self.base64).filter_map(|value| {
+        let longest = self.plain.iter().chain(&self.base64).map(Finder::needle).filter_map(|value| {
             let most = value.len().min(whole.len());
             (SHORTEST..=most).rev().find(|length| whole.ends_with(value.get(..*length).unwrap_or(value)))
         });
