@@ -218,9 +218,9 @@
 //! | bytes of bodies, stored events and queued answers | 256 MiB | [`HttpServerConfig::byte_limits`](mcp_proto::transport::http::server::HttpServerConfig::byte_limits) |
 //! | running tasks | 1,000 | [`TaskConfig::running`](mcp_proto::front::tasks::TaskConfig::running) |
 //!
-//! With Redis on the same machine and `appendfsync always`, an instance answers 0.66 times as many calls a second that ask the
-//! user once as with stores in memory, 0.3 times as many that become tasks, and as many that need no store
-//! (`tests/balanced --measure`).
+//! With Redis on the same machine and `appendfsync always`, calls that need no store are as many a second as with stores in
+//! memory; of calls that ask the user once, an instance answers 0.66 times as many, and of calls that become tasks 0.3 times
+//! as many (`tests/balanced --measure`).
 //!
 //! The feature `tracing` makes a span of each request, with its method, tool, duration and outcome: a subscriber counts them.
 //! [`HttpHandle::bytes_used`](mcp_proto::front::http::HttpHandle::bytes_used),

@@ -62,7 +62,7 @@ const SCHEMES: [&str; 5] = ["basic", "bearer", "dpop", "negotiate", "token"];
 /// Whether a text has a byte without which it has no secret by its shape, no identifier that is recognised in texts, and no
 /// escape. Few words have one, and to look for it costs less than to look at each word.
 pub(super) fn has_signs(text: &[u8]) -> bool {
-    // Tokens have a digit or begin with `eyJ`, names are before `=` or `:`, and a private key is called that.
+    // Tokens have a digit or begin with `eyJ`, names stand before `=` or `:`, and the heading of a private key has a `V`.
     let is_sign = |byte: &u8| matches!(byte, b'0'..=b'9' | b'=' | b':' | b'%' | b'\\' | b'J' | b'V');
     text.iter().any(is_sign)
 }

@@ -239,6 +239,28 @@ fn server_gets_the_shutdown_time_of_its_command() {
     });
 }
 
+/// C3.5: the time for closing is over when the driver is polled again.
+#[test]
+fn server_gets_its_shutdown_time_from_a_driver_that_runs_late() {
+    run(async {
+        let scratch = Scratch::new("late");
+        let file = scratch.0.join("saved");
+        let body = format!("modern; cat >&2; sleep 0.1; echo saved >{}", file.display());
+        let (client, mut driver) = ClientOptions::new("test", "1")
+            .configure(|config| config.close_timeout = Duration::from_millis(1))
+            .connect(script(&body).shutdown(times(10_000, 10)));
+        let ready = async { client.ready().await.map(drop) };
+        future::or(ready, &mut driver).await.unwrap();
+        let mut close = std::pin::pin!(client.close());
+        assert!(future::poll_once(&mut close).await.is_none());
+        std::thread::sleep(Duration::from_millis(20));
+        let (closed, ended) = future::zip(close, driver).await;
+        assert_eq!(closed, CloseReason::Done);
+        ended.unwrap();
+        assert_eq!(fs::read_to_string(file).unwrap(), "saved\n");
+    });
+}
+
 #[test]
 fn dropping_the_last_client_ends_the_process_in_an_orderly_way() {
     run(async {

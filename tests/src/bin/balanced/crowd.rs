@@ -44,7 +44,7 @@ pub(crate) const PAUSE: Duration = Duration::from_millis(250);
 pub(crate) struct Crowd {
     pub(crate) socket: PathBuf,
     end: Instant,
-    last_number: AtomicU32,
+    next_number: AtomicU32,
     tally: Mutex<Tally>,
 }
 
@@ -81,7 +81,7 @@ impl Crowd {
 
     /// The number of the next call that records its end.
     pub(crate) fn next_number(&self) -> u32 {
-        self.last_number.fetch_add(1, Ordering::SeqCst)
+        self.next_number.fetch_add(1, Ordering::SeqCst)
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -96,7 +96,7 @@ pub(crate) async fn check_crowd(socket: &Path, finished: &Path, seconds: &str) -
     let crowd = Arc::new(Crowd {
         socket: socket.to_owned(),
         end: Instant::now() + lasting,
-        last_number: AtomicU32::new(0),
+        next_number: AtomicU32::new(0),
         tally: Mutex::default(),
     });
     let mut callers = (0..CALLERS).map(|n| smol::spawn(call_until_end(crowd.clone(), n))).collect::<Vec<_>>();
