@@ -162,6 +162,8 @@ fn redactor_hides_secrets_in_malformed_frames_and_texts() {
         ),
         ("use ghp_0123456789abcdefghijABCDEF now", "use [redacted] now"),
         ("x eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOjF9.c2ln y", "x [redacted] y"),
+        // Without a digit.
+        ("x eyJhbGciOiJub.eyJzdWIiOiJh.clng y", "x [redacted] y"),
         ("curl -H 'x: Bearer 0123456789abcdef'", "curl -H 'x: Bearer [redacted]'"),
         ("postgres://ann:pw@db/x?sslmode=require", "postgres://[redacted]@db/x?sslmode=require"),
         ("GET /mcp?session_id=7&page=2", "GET /mcp?session_id=[redacted]&page=2"),

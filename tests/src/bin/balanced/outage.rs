@@ -6,7 +6,7 @@ use mcp_proto::front::{Client, TaskHandle, ToolCallOutcome};
 use mcp_proto::schema::tasks::TaskStatus;
 use serde_json::json;
 use smol::Timer;
-use smol::io::AsyncWriteExt as _;
+use smol::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use smol::net::TcpStream;
 
 use crate::Outcome;
@@ -86,6 +86,9 @@ async fn start_task(client: &Client) -> Outcome<TaskHandle> {
 
 async fn end_redis(store: &str) -> Outcome {
     let address = store.strip_prefix("redis://").ok_or("the store is no Redis")?;
-    TcpStream::connect(address).await?.write_all(b"SHUTDOWN\r\n").await?;
-    Ok(())
+    let (mut stream, mut refusal) = (TcpStream::connect(address).await?, Vec::new());
+    stream.write_all(b"SHUTDOWN\r\n").await?;
+    // It ends the connection, by whatever error, and answers only if it goes on.
+    let _ = stream.read_to_end(&mut refusal).await;
+    ensure(refusal.is_empty(), || format!("Redis does not end: {}", String::from_utf8_lossy(&refusal)))
 }
