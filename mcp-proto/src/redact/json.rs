@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::prelude::*;
 use crate::rpc::json_reader::{NotJson, Reader};
 
-use super::names::normal_name;
+use super::names::{is_common_member, normal_name};
 use super::{Findings, Hidden, Redactor, Search, StandIn};
 
 /// Maximum nesting, as of serde_json.
@@ -69,35 +69,68 @@ pub(super) enum Effect {
     Identifier,
 }
 
-/// A JSON pointer, and the meaning of its target.
-#[derive(Clone, Debug)]
-pub(super) struct Rule {
-    segments: Vec<String>,
-    effect: Effect,
+/// JSON pointers and the meanings of their targets, as a tree of segments: a value is compared with few of them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rules(Vec<RuleNode>);
+
+/// A segment of pointers.
+#[derive(Clone, Debug, Default)]
+struct RuleNode {
+    /// The next segments, and where their nodes are.
+    inside: Vec<(String, usize)>,
+    effects: Vec<Effect>,
 }
 
-impl Rule {
-    pub(super) fn new(pointer: &str, effect: Effect) -> Self {
-        let decoded = |segment: &str| segment.replace("~1", "/").replace("~0", "~");
-        Self { segments: pointer.split('/').skip(1).map(decoded).collect(), effect }
-    }
-
+impl Rules {
     /// The rules of the protocol.
-    pub(super) fn of_messages() -> impl Iterator<Item = Self> {
-        PLACES.iter().map(|(pointer, effect)| Self::new(pointer, *effect))
+    pub(super) fn of_messages() -> Self {
+        let mut rules = Self::default();
+        PLACES.iter().for_each(|(pointer, effect)| rules.insert(pointer, *effect));
+        rules
     }
 
     #[cfg(feature = "std")]
-    pub(super) fn of_identifiers(effect: Effect) -> impl Iterator<Item = Self> {
-        IDENTIFIERS.iter().map(move |pointer| Self::new(pointer, effect))
+    pub(super) fn insert_identifiers(&mut self, effect: Effect) {
+        IDENTIFIERS.iter().for_each(|pointer| self.insert(pointer, effect));
+    }
+
+    pub(super) fn insert(&mut self, pointer: &str, effect: Effect) {
+        if self.0.is_empty() {
+            self.0.push(RuleNode::default());
+        }
+        let decoded = |segment: &str| segment.replace("~1", "/").replace("~0", "~");
+        let at =
+            pointer.split('/').skip(1).map(decoded).fold(0, |at, segment| self.insert_segment(at, segment));
+        if let Some(node) = self.0.get_mut(at) {
+            node.effects.push(effect);
+        }
+    }
+
+    /// Returns where the node of a segment behind another is.
+    fn insert_segment(&mut self, at: usize, segment: String) -> usize {
+        let new = self.0.len();
+        let Some(node) = self.0.get_mut(at) else { return at };
+        if let Some((_, known)) = node.inside.iter().find(|(known, _)| *known == segment) {
+            return *known;
+        }
+        node.inside.push((segment, new));
+        self.0.push(RuleNode::default());
+        new
+    }
+
+    /// The nodes that apply to a member or item of this name, inside of the place of `node`.
+    fn inside<'a>(&'a self, node: usize, name: &'a str) -> impl Iterator<Item = (usize, &'a RuleNode)> {
+        let segments = self.0.get(node).into_iter().flat_map(|node| &node.inside);
+        let apply = segments.filter(move |(segment, _)| segment == "*" || segment == name);
+        apply.filter_map(|(_, at)| Some((*at, self.0.get(*at)?)))
     }
 }
 
 /// Where a value is.
 #[derive(Clone, Default)]
 struct MemberPosition {
-    /// The rules that may apply further in, and how many of their segments lead here.
-    rules: Vec<(usize, usize)>,
+    /// The segments of rules that lead here, if they may apply further in.
+    rules: Vec<usize>,
     is_hidden: bool,
     has_fields: bool,
     is_schema: bool,
@@ -157,8 +190,7 @@ impl<'a> Walk<'a> {
 
     /// Reads a message, or each of a batch.
     fn message(&mut self) -> Result<(), NotJson> {
-        let rules = (0..self.redactor.rules.len()).map(|rule| (rule, 0)).collect();
-        let place = MemberPosition { rules, ..MemberPosition::default() };
+        let place = MemberPosition { rules: vec![0], ..MemberPosition::default() };
         match self.reader.first_byte()? {
             b'[' => self.items(|_, _| place.clone()),
             _ => self.value(&place),
@@ -171,7 +203,7 @@ impl<'a> Walk<'a> {
         }
         match self.reader.first_byte()? {
             b'{' => self.members(place),
-            b'[' => self.items(|redactor, index| redactor.place_of(place, &index.to_string())),
+            b'[' => self.items(|redactor, index| redactor.place_of_item(place, index)),
             b'"' => self.string(place),
             b'-' | b'0'..=b'9' => self.number(place.is_hidden),
             _ => self.reader.skip().map(drop),
@@ -198,7 +230,9 @@ impl<'a> Walk<'a> {
                 return Err(NotJson);
             };
             let Some(name) = name else { return Ok(()) };
-            self.name(before);
+            if !self.of_frame.is_free || !is_common_member(&name) {
+                self.name(before);
+            }
             let inside = self.redactor.place_of(place, &name);
             if inside.is_schema && !place.is_schema {
                 self.schema()?;
@@ -225,7 +259,8 @@ impl<'a> Walk<'a> {
     /// Finds secrets in the name of a member, which is behind `before`.
     fn name(&mut self, before: usize) {
         let text = self.reader.since(before);
-        if let (Some(open), Some(close)) = (text.find('"'), text.rfind('"')) {
+        let mut quotes = text.bytes().enumerate().filter(|(_, byte)| *byte == b'"').map(|(at, _)| at);
+        if let (Some(open), Some(close)) = (quotes.next(), quotes.next_back()) {
             let at = |offset: usize| before.saturating_add(offset);
             self.text(at(open.saturating_add(1))..at(close), text.get(open.saturating_add(1)..close), false);
         }
@@ -292,8 +327,21 @@ impl<'a> Walk<'a> {
 }
 
 impl Redactor {
-    /// The place of a member or item.
+    /// The place of a member.
     fn place_of(&self, outer: &MemberPosition, name: &str) -> MemberPosition {
+        let mut place = self.place_inside(outer, name);
+        place.is_hidden |= !place.is_schema && self.is_secret_name(name);
+        place.is_hidden |= place.has_fields && self.is_marked(name);
+        place
+    }
+
+    fn place_of_item(&self, outer: &MemberPosition, index: usize) -> MemberPosition {
+        let name = if outer.rules.is_empty() { String::new() } else { index.to_string() };
+        self.place_inside(outer, &name)
+    }
+
+    /// The place of a member or item, by the rules alone.
+    fn place_inside(&self, outer: &MemberPosition, name: &str) -> MemberPosition {
         let mut place = MemberPosition {
             rules: Vec::new(),
             is_hidden: outer.is_hidden,
@@ -302,22 +350,19 @@ impl Redactor {
             is_identifier: false,
             depth: outer.depth.saturating_add(1),
         };
-        for (index, length) in &outer.rules {
-            let Some(rule) = self.rules.get(*index) else { continue };
-            if rule.segments.get(*length).is_none_or(|segment| segment != "*" && segment != name) {
-                continue;
+        for (at, node) in outer.rules.iter().flat_map(|node| self.rules.inside(*node, name)) {
+            if !node.inside.is_empty() {
+                place.rules.push(at);
             }
-            let length = length.saturating_add(1);
-            match rule.effect {
-                _ if length < rule.segments.len() => place.rules.push((*index, length)),
-                Effect::Hide => place.is_hidden = true,
-                Effect::Fields => place.has_fields = true,
-                Effect::Schema => place.is_schema = true,
-                Effect::Identifier => place.is_identifier = true,
+            for effect in &node.effects {
+                match effect {
+                    Effect::Hide => place.is_hidden = true,
+                    Effect::Fields => place.has_fields = true,
+                    Effect::Schema => place.is_schema = true,
+                    Effect::Identifier => place.is_identifier = true,
+                }
             }
         }
-        place.is_hidden |= !place.is_schema && self.is_secret_name(name);
-        place.is_hidden |= place.has_fields && self.is_marked(name);
         place
     }
 

@@ -63,7 +63,7 @@ use serde::de::IgnoredAny;
 
 use crate::prelude::*;
 
-use self::json::{Decoded, Decoder, Effect, Rule, Walk, marked_fields};
+use self::json::{Decoded, Decoder, Effect, Rules, Walk, marked_fields};
 pub(crate) use self::names::is_form_secret;
 use self::names::{KnownSecrets, is_secret_member, joined, normal_name};
 pub use self::names::{is_secret_header, url_without_secrets};
@@ -100,7 +100,7 @@ pub struct Redactor {
     learned: VecDeque<(Vec<u8>, KnownSecrets)>,
     /// Whether it hides known secrets alone.
     known_only: bool,
-    rules: Vec<Rule>,
+    rules: Rules,
     /// Names that the application added, in their normal form.
     names: BTreeSet<String>,
     /// Names of fields that schemas mark, in their normal form.
@@ -181,8 +181,7 @@ impl Default for Redactor {
 impl Redactor {
     /// A redactor that goes by names and shapes, and knows no secret.
     pub fn new() -> Self {
-        let rules = Rule::of_messages().collect();
-        Self { known_only: false, rules, ..Self::known_only() }
+        Self { known_only: false, rules: Rules::of_messages(), ..Self::known_only() }
     }
 
     /// A redactor that hides [known](Self::known) secrets alone, so that no other word of a text is lost.
@@ -191,7 +190,7 @@ impl Redactor {
             known: KnownSecrets::default(),
             learned: VecDeque::new(),
             known_only: true,
-            rules: Vec::new(),
+            rules: Rules::default(),
             names: BTreeSet::new(),
             marked: BTreeSet::new(),
             pseudonyms: None,
@@ -209,7 +208,7 @@ impl Redactor {
 
         /// Hides the value at this [JSON pointer](https://www.rfc-editor.org/rfc/rfc6901) in each message; `*` stands for any
         /// member and any item: `/params/arguments/pin`, `/result/content/*/text`. In a batch it begins at each message.
-        pub fn pointer(self, pointer: &str) { self.rules.push(Rule::new(pointer, Effect::Hide)) }
+        pub fn pointer(self, pointer: &str) { self.rules.insert(pointer, Effect::Hide) }
     }
 
     /// Hides the secrets that a URL or a word of a command shows by itself wherever they stand: users and passwords, secret
@@ -254,7 +253,7 @@ impl Redactor {
     #[cfg(feature = "std")]
     pub fn pseudonyms(mut self, pseudonyms: Pseudonyms) -> Self {
         if self.pseudonyms.is_none() {
-            self.rules.extend(Rule::of_identifiers(Effect::Identifier));
+            self.rules.insert_identifiers(Effect::Identifier);
         }
         self.pseudonyms = Some(pseudonyms);
         self
@@ -264,7 +263,7 @@ impl Redactor {
     #[cfg(all(feature = "std", any(feature = "client", feature = "server")))]
     pub(crate) fn without_identifiers(mut self) -> Self {
         if self.pseudonyms.is_none() {
-            self.rules.extend(Rule::of_identifiers(Effect::Hide));
+            self.rules.insert_identifiers(Effect::Hide);
         }
         self
     }
@@ -644,4 +643,4 @@ fn replace(text: &[u8], mut found: Vec<Hidden>) -> Cow<'_, [u8]> {
     Cow::Owned(shown)
 }
 
-debug_fields! { Redactor(self) { names, marked = self.marked.len(), rules = self.rules.len() } }
+debug_fields! { Redactor(self) { names, marked = self.marked.len(), rules } }

@@ -108,12 +108,45 @@ pub(crate) fn is_form_secret(name: &str) -> bool {
 
 /// Returns whether a member of an object, or a value in a text, of this name is a secret.
 pub(super) fn is_secret_member(name: &str) -> bool {
+    if is_common_member(name) {
+        return false;
+    }
     let (rest, last) = split_last_word(name);
     let is_public = |public: &&str| split_last_word(rest).1.eq_ignore_ascii_case(public);
     if last.eq_ignore_ascii_case("token") && PUBLIC_TOKENS.iter().any(is_public) {
         return false;
     }
     ends_with_any((rest, last), &FORM_SECRETS) || ends_with_any((rest, last), &MEMBER_SECRETS)
+}
+
+/// Whether a member of this name is in most messages. It is no secret by its name.
+pub(super) fn is_common_member(name: &str) -> bool {
+    let name = name.strip_prefix("io.modelcontextprotocol/").unwrap_or(name);
+    matches!(
+        name,
+        "_meta"
+            | "arguments"
+            | "clientCapabilities"
+            | "clientInfo"
+            | "content"
+            | "error"
+            | "id"
+            | "isError"
+            | "jsonrpc"
+            | "message"
+            | "method"
+            | "name"
+            | "params"
+            | "progressToken"
+            | "protocolVersion"
+            | "result"
+            | "resultType"
+            | "serverInfo"
+            | "structuredContent"
+            | "text"
+            | "type"
+            | "version"
+    )
 }
 
 /// Whether a name, whose last word is split off, ends with any of these words.
