@@ -188,7 +188,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! `TraceFile::observer` traces a single client. A thread writes the file: a slow or full
+//! `TraceFile::observer` traces a single client. A thread of low priority removes the secrets and writes the file: a slow or full
 //! disk ends the trace, and holds no message up. At 64 MiB the file begins anew, and the one before stays beside it.
 //! `TraceFile::to_sink` writes to whatever takes lines, such as a pipe, instead of a file. Call `TraceFile::flush` at the end.
 //!

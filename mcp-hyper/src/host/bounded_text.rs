@@ -90,6 +90,8 @@ pub(super) struct TextLines {
     partial: BoundedText<'static>,
     /// Whether a line has ended: until then, a byte order mark may come.
     has_begun: bool,
+    /// Whether the present line is left out.
+    skips: bool,
 }
 
 impl TextLines {
@@ -99,6 +101,11 @@ impl TextLines {
         piece: &mut &'a [u8],
         redactor: Option<&Redactor>,
     ) -> Option<BoundedText<'a>> {
+        if self.skips {
+            let end = memchr(b'\n', piece);
+            self.skips = end.is_none();
+            *piece = end.and_then(|end| piece.get(end + 1..)).unwrap_or_default();
+        }
         while let Some(length) = memchr(b'\n', piece) {
             let (text, rest) = piece.split_at(length);
             *piece = rest.get(1..).unwrap_or_default();
@@ -115,6 +122,12 @@ impl TextLines {
         }
         self.partial.push(mem::take(piece), redactor);
         None
+    }
+
+    /// Leaves out the present line, a part of which is lost: its rest may begin within a secret.
+    pub(super) fn skip_line(&mut self) {
+        self.partial = BoundedText::default();
+        self.skips = true;
     }
 
     /// Ends the stream; returns the line that lacks its end.

@@ -84,6 +84,7 @@
 mod bounded_text;
 mod calls;
 mod connection;
+mod connection_trace;
 mod discovery;
 mod driver;
 mod events;
@@ -104,6 +105,7 @@ mod watch;
 mod wire;
 
 pub use calls::HostRequest;
+pub use connection_trace::ConnectionTrace;
 pub use discovery::{create_private_folder, discover, known_files, look_up, read_file, replace_file};
 pub use driver::HostDriver;
 pub use events::{CallEnd, CallError, CallPhase, Counters, HostEvent, ItemCounts, ServerReport, StartSteps};
@@ -116,6 +118,6 @@ pub use settings::SkillOptions;
 pub use shared::HostEvents;
 pub use skills::{HostSkill, SkillListing, SkillsForModel};
 pub use storage::{FileStorage, SpillFolder, Storage, StorageFuture};
-pub use trace_file::{ConnectionTrace, TraceFile};
+pub use trace_file::TraceFile;
 pub use watch::HostWatch;
 pub use wire::{WireFrame, WireObserver};

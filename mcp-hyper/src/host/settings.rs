@@ -33,11 +33,12 @@ use mcp_proto::schema::{ClientCapabilities, Implementation};
 use mcp_smol::ChildStream;
 use mcp_smol::{ChildLink, Command, Environment, SpawnError, SpawnErrorKind, StderrLine};
 
+use super::connection_trace::ConnectionTrace;
 use super::discovery::look_up;
 use super::events::StderrTail;
 use super::shared::Shared;
 use super::storage::{Memory, SpillFolder};
-use super::trace_file::{ConnectionTrace, TraceFile};
+use super::trace_file::TraceFile;
 use super::wire::{ObserverOf, WireObserver, with_secrets_of};
 #[cfg(feature = "auth")]
 use crate::auth::{Authorization, KnownRecord};

@@ -2,28 +2,27 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use http::HeaderMap;
 use mcp_proto::UnixTime;
 use mcp_proto::redact::{Pseudonyms, Redactor};
-use mcp_proto::trace_file::{MachineRecorder, Sender, TraceEvent, TraceHeader, TraceRecord, TracedFrame};
-use mcp_proto::transport::http::{ExchangeEnd, ExchangeId};
-use mcp_smol::{StderrLine, WireDirection};
+use mcp_proto::trace_file::TraceHeader;
 
-use super::bounded_text::{BoundedText, TextLines};
+use super::connection_trace::ConnectionTrace;
 use super::trace_writer::{Queue, Writer};
-use super::wire::{WireFrame, WireObserver};
+use super::wire::WireObserver;
 
 /// A trace file that is being written: see [`mcp_proto::trace_file`] for its format.
 ///
-/// A thread writes it, some milliseconds later. The file is readable for its owner alone; a trace that is there is replaced.
+/// A thread of low priority removes the secrets and writes it, some milliseconds later: at most 64 MiB wait for it in memory. The
+/// file is readable for its owner alone; a trace that is there is replaced.
 /// At 64 MiB, unless [`max_bytes`](Self::with_max_bytes) says otherwise, it begins anew, and the file before has `.1` behind
 /// its name. While another trace file is being written at the same path, by this program or another one, this one has a name
-/// beside it, `session.2.trace`: see [`path`](Self::path). (On Windows, the last one takes the place of the other.) What cannot be written, since the disk is slow or full, is lost: the file says how many records, and
-/// [`flush`](Self::flush) why. The connections go on.
+/// beside it, `session.2.trace`: see [`path`](Self::path). (On Windows, the last one takes the place of the other.) What does not
+/// fit into memory, or cannot be written, is lost: the file says how many pieces, and [`flush`](Self::flush) why. The connections
+/// go on.
 ///
 /// ```no_run
 /// use mcp_hyper::ClientOptions;
@@ -114,19 +113,26 @@ impl TraceFile {
     /// the connection. It is over when the last clone of this trace of it is dropped.
     pub fn connection(&self, server: &str, transport: &str, redactor: Redactor) -> ConnectionTrace {
         let number = self.shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
-        let redactor = redactor.pseudonyms(self.shared.pseudonyms.clone());
-        let server = redactor.text(server).into_owned();
-        let (file, errors, reason) = (self.clone(), Mutex::default(), Mutex::default());
-        let open =
-            OpenConnection { file, number, redactor, errors, skips_stderr: AtomicBool::default(), reason };
-        let connection = ConnectionTrace(Arc::new(open));
-        connection.record(TraceEvent::Opened { server, transport: transport.into() });
-        connection
+        let pseudonyms = self.shared.pseudonyms.clone();
+        ConnectionTrace::open(self.clone(), number, (server, transport), redactor, pseudonyms)
     }
 
     /// An observer that traces a connection, without the secrets that [`Redactor::new`] finds.
     pub fn observer(&self, server: &str, transport: &str) -> WireObserver {
         self.connection(server, transport, Redactor::new()).observer()
+    }
+
+    /// The time since the beginning of the trace.
+    pub(super) fn now(&self) -> Duration {
+        self.shared.start.elapsed()
+    }
+
+    pub(super) fn queue(&self) -> &Queue {
+        &self.shared.queue
+    }
+
+    pub(super) fn has_secrets(&self) -> bool {
+        self.shared.has_secrets
     }
 
     /// Waits until all records so far are written. It blocks the thread.
@@ -137,9 +143,12 @@ impl TraceFile {
         self.shared.queue.flush()
     }
 
-    fn write(&self, connection: u64, event: TraceEvent) {
-        let at = self.shared.start.elapsed();
-        self.shared.queue.push(TraceRecord::new(at, connection, event));
+    /// Waits for so long until all records so far are written; those that are not are lost. It blocks the thread.
+    ///
+    /// # Errors
+    /// The first error of writing, or that the time is over.
+    pub fn flush_within(&self, time: Duration) -> io::Result<()> {
+        self.shared.queue.flush_within(time)
     }
 }
 
@@ -151,145 +160,6 @@ impl Drop for Shared {
 
 debug_fields! { TraceFile(self) { path = self.shared.path } }
 
-/// A connection of a trace: see [`TraceFile::connection`].
-#[must_use = "the connection of a trace is over when it is dropped"]
-#[derive(Clone)]
-pub struct ConnectionTrace(Arc<OpenConnection>);
-
-struct OpenConnection {
-    file: TraceFile,
-    number: u64,
-    redactor: Redactor,
-    /// The lines of standard error.
-    errors: Mutex<TextLines>,
-    /// Whether the next piece of standard error belongs to a line whose beginning is lost.
-    skips_stderr: AtomicBool,
-    reason: Mutex<Option<String>>,
-}
-
-impl ConnectionTrace {
-    /// An observer that traces the connection, without its secrets.
-    pub fn observer(&self) -> WireObserver {
-        let connection = self.clone();
-        let open = &*self.0;
-        WireObserver::new(move |frame| connection.record_frame(&frame))
-            .pseudonyms(open.file.shared.pseudonyms.clone())
-            .redactor(open.redactor.clone())
-    }
-
-    /// A recorder of the machines of the connection, for `ClientConfig::recorder`; `None` if the file is to have no secrets.
-    pub fn recorder(&self) -> Option<MachineRecorder> {
-        let connection = self.clone();
-        let recorder = move |step| connection.record(TraceEvent::Machine(step));
-        self.0.file.shared.has_secrets.then(|| MachineRecorder::new(recorder))
-    }
-
-    /// Writes a line of the server's standard error without its secrets, once it has all pieces of it.
-    pub fn record_stderr_line(&self, line: &StderrLine) {
-        // A line whose beginning is lost may begin within a secret.
-        let is_cut = line.lost > 0;
-        if is_cut {
-            *self.0.errors() = TextLines::default();
-            self.record(TraceEvent::Lost { records: 1 });
-        }
-        let skips = is_cut || self.0.skips_stderr.load(Ordering::Relaxed);
-        self.0.skips_stderr.store(skips && line.goes_on, Ordering::Relaxed);
-        if skips {
-            return;
-        }
-        self.record_stderr(line.text.as_bytes());
-        if !line.goes_on {
-            self.record_stderr(b"\n");
-        }
-    }
-
-    /// Writes the lines of the server's standard error without their secrets. Their bytes may come in pieces.
-    pub fn record_stderr(&self, mut bytes: &[u8]) {
-        let mut lines = self.0.errors();
-        while let Some(line) = lines.next(&mut bytes, Some(&self.0.redactor)) {
-            self.0.record_stderr(&line);
-        }
-    }
-
-    /// Writes what happened. Its texts are written as they are: hide secrets before.
-    pub fn record(&self, event: TraceEvent) {
-        self.0.file.write(self.0.number, event);
-    }
-
-    /// Writes a frame, from which a [`WireObserver`] has removed the secrets.
-    pub fn record_frame(&self, frame: &WireFrame<'_>) {
-        let text = |text: &[u8]| TracedFrame::new(text, frame.cut_bytes().unwrap_or_default());
-        self.record(match frame {
-            WireFrame::Message { direction, exchange, text: message, .. } => TraceEvent::Message {
-                from: match direction {
-                    WireDirection::Sent => Sender::Client,
-                    WireDirection::Received => Sender::Server,
-                },
-                exchange: exchange.map(ExchangeId::number),
-                frame: text(message),
-            },
-            WireFrame::Request { exchange, method, url, headers, body, .. } => TraceEvent::Request {
-                exchange: exchange.number(),
-                method: method.to_string(),
-                url: url.to_string(),
-                headers: pairs(headers),
-                frame: text(body),
-            },
-            WireFrame::Response { exchange, status, headers } => TraceEvent::Response {
-                exchange: exchange.number(),
-                status: status.as_u16(),
-                headers: pairs(headers),
-            },
-            WireFrame::End { exchange, end } => TraceEvent::Ended {
-                exchange: exchange.number(),
-                failure: match end {
-                    Some(ExchangeEnd::Complete) => None,
-                    _ => Some(frame.to_string().trim_start_matches(['←', '→', ' ']).to_owned()),
-                },
-            },
-        });
-    }
-
-    /// Sets why the connection is over, for the record of its end, without its secrets.
-    pub fn close(self, reason: impl AsRef<str>) {
-        let reason = self.0.redactor.text(reason.as_ref()).into_owned();
-        *self.0.reason.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
-    }
-}
-
-impl OpenConnection {
-    fn errors(&self) -> MutexGuard<'_, TextLines> {
-        self.errors.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn record_stderr(&self, line: &BoundedText<'_>) {
-        let frame = match line.whole() {
-            Some(text) => TracedFrame::new(self.redactor.text(&String::from_utf8_lossy(text)).as_bytes(), 0),
-            // It learns from none of these lines.
-            None => TracedFrame::new(line.redacted(Some(&mut self.redactor.clone())), line.bytes()),
-        };
-        self.file.write(self.number, TraceEvent::Stderr { frame });
-    }
-}
-
-impl Drop for OpenConnection {
-    fn drop(&mut self) {
-        let last = self.errors().end();
-        if let Some(line) = last {
-            self.record_stderr(&line);
-        }
-        let reason = self.reason.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        self.file.write(self.number, TraceEvent::Closed { reason });
-    }
-}
-
-debug_fields! { ConnectionTrace(self) { number = self.0.number } }
-
-fn pairs(headers: &HeaderMap) -> Vec<(String, String)> {
-    let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-    headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
-}
-
 fn header(program: &str, has_secrets: bool) -> Vec<u8> {
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     TraceHeader::new(program, UnixTime::from_epoch(started), !has_secrets).to_line()
@@ -298,10 +168,16 @@ fn header(program: &str, has_secrets: bool) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::sync::{Mutex, mpsc};
 
-    use mcp_proto::trace_file::Trace;
+    use bytes::Bytes;
+    use http::HeaderMap;
+    use mcp_proto::trace_file::{Sender, Trace, TraceEvent, TraceRecord, TracedFrame};
+    use mcp_proto::transport::http::ExchangeId;
+    use mcp_smol::WireDirection;
 
     use super::*;
+    use crate::WireEvent;
 
     struct Folder(PathBuf);
 
@@ -484,6 +360,98 @@ mod tests {
         let trace = Trace::parse(&written.concat()).unwrap();
         assert_eq!(trace.records.last().unwrap().event, closed("9"));
         assert_eq!((trace.records.len(), trace.unread.len()), (11, 0));
+    }
+
+    /// A sink that says when it has the first record, and takes it when it may.
+    struct Blocked(Full, mpsc::Sender<()>, mpsc::Receiver<()>);
+
+    impl Write for Blocked {
+        fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
+            if self.0.0.lock().unwrap().len() == 1 {
+                self.1.send(()).unwrap();
+                self.2.recv().unwrap();
+            }
+            self.0.write(lines)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What follows a gap may be the rest of a secret, and what is before it the beginning of one.
+    #[test]
+    fn line_that_has_lost_a_part_is_left_out_of_each_stream() {
+        // Pieces are lost since the queue is full, or while they wait.
+        for chunks_before in [65, 0] {
+            let ((is_blocked, blocked), (release, released)) = (mpsc::channel(), mpsc::channel());
+            let sink = Full(Arc::default(), 100_000);
+            let file = TraceFile::to_sink(Blocked(sink.clone(), is_blocked, released), "test").unwrap();
+            let connection = file.connection("demo", "stdio", Redactor::new());
+            let pass = |text: &'static str| {
+                for direction in [WireDirection::Sent, WireDirection::Received] {
+                    connection.record_bytes(direction, Bytes::from_static(text.as_bytes()));
+                }
+                connection.record_stderr(text.as_bytes());
+            };
+            blocked.recv_timeout(Duration::from_secs(10)).unwrap();
+            // Blanks are no line.
+            let blanks = Bytes::from(vec![b' '; 1024 * 1024]);
+            (0..chunks_before).for_each(|_| connection.record_bytes(WireDirection::Sent, blanks.clone()));
+            pass("lost, pass");
+            assert_eq!(file.flush_within(Duration::ZERO).unwrap_err().kind(), io::ErrorKind::TimedOut);
+            pass("word=hunter2\n{\"id\":1}\npass");
+            // It fills the queue: the last pieces are lost.
+            connection.record_stderr(&[b' '; 64 * 1024 * 1024]);
+            pass("word=hunter2");
+            release.send(()).unwrap();
+            connection.close("done");
+            file.flush().unwrap();
+            let trace = Trace::parse(&sink.0.lock().unwrap().concat()).unwrap();
+            let events = trace.records.into_iter().map(|record| record.event).collect::<Vec<_>>();
+            assert!(matches!(events[1], TraceEvent::Lost { records: 3.. }), "{events:?}");
+            let frame = || TracedFrame::new(*b"{\"id\":1}", 0);
+            let message = |from| TraceEvent::Message { from, exchange: None, frame: frame() };
+            let expected = [
+                message(Sender::Client),
+                message(Sender::Server),
+                TraceEvent::Stderr { frame: frame() },
+                TraceEvent::Lost { records: 3 },
+                closed("done"),
+            ];
+            assert_eq!(events[2..], expected);
+        }
+    }
+
+    #[test]
+    fn trace_goes_on_after_a_flush_whose_time_was_over() {
+        let file = TraceFile::to_sink(Full(Arc::default(), 1_000_000), "test").unwrap();
+        for _ in 0..100 {
+            let connection = file.connection("demo", "stdio", Redactor::new());
+            // It may be in time.
+            let _ = file.flush_within(Duration::ZERO);
+            connection.close("done");
+            file.flush().unwrap();
+        }
+    }
+
+    /// Frames of HTTP come after those of streams whose identifiers they name.
+    #[test]
+    fn identifier_of_a_stream_has_its_pseudonym_in_a_text_over_http() {
+        let id = "abcdef0123456789abcdef01";
+        let sink = Full(Arc::default(), 1_000_000);
+        let file = TraceFile::to_sink(sink.clone(), "test").unwrap();
+        let stream = file.connection("demo", "stdio", Redactor::new());
+        let mut observer = file.observer("web", "http");
+        let frame = format!("{{\"id\":1,\"result\":{{\"taskId\":\"{id}\"}}}}\n");
+        stream.record_bytes(WireDirection::Received, frame.into());
+        let body = format!("{{\"id\":1,\"params\":{{\"text\":\"about {id}\"}}}}");
+        let (exchange, method, headers) = (ExchangeId::new(1), &http::Method::POST, &HeaderMap::new());
+        let (url, body) = ("http://localhost/", body.as_bytes());
+        observer.handle_event(WireEvent::Request { exchange, method, url, headers, body });
+        file.flush().unwrap();
+        let written = String::from_utf8(sink.0.lock().unwrap().concat()).unwrap();
+        assert!(!written.contains(id) && written.contains("about [id:"), "{written}");
     }
 
     #[test]

@@ -1,9 +1,11 @@
-//! The thread that writes a trace: records wait for it in a queue, and files that are full begin anew.
+//! The thread that makes the records of a trace and writes them: what passed waits for it in a queue, and files that are full
+//! begin anew.
 
+use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, SyncSender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{mem, thread};
@@ -28,7 +30,10 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// The most files beside the first one.
 const MAX_BESIDE: u32 = 100;
 
-/// The records that wait to be written.
+/// The bytes that an entry occupies beside its text.
+const ENTRY: usize = 128;
+
+/// The entries that wait to be written.
 #[derive(Default)]
 pub(super) struct Queue {
     waiting: Mutex<Waiting>,
@@ -37,22 +42,88 @@ pub(super) struct Queue {
 
 #[derive(Default)]
 struct Waiting {
-    lines: Vec<u8>,
-    /// The number of records that did not fit.
+    entries: VecDeque<Entry>,
+    /// The bytes of all entries.
+    bytes: usize,
+    /// The number of entries that did not fit.
     lost: u64,
-    flushes: Vec<SyncSender<io::Result<()>>>,
+    /// The number of entries that are flushes.
+    flushes: usize,
     is_over: bool,
 }
 
+/// What waits to be written.
+pub(super) struct Entry {
+    at: Duration,
+    connection: u64,
+    bytes: usize,
+    content: Content,
+}
+
+enum Content {
+    Line(Vec<u8>),
+    /// So many entries are lost here.
+    Lost(u64),
+    Later(Later),
+    /// Everything before it is to be written now.
+    Flush(SyncSender<io::Result<()>>),
+}
+
+/// Makes events on the thread that writes them, and not on that of a connection.
+pub(super) type Later = Box<dyn FnOnce(&mut dyn FnMut(TraceEvent)) + Send>;
+
+impl Entry {
+    pub(super) fn event(at: Duration, connection: u64, event: TraceEvent) -> Self {
+        let line = TraceRecord::new(at, connection, event).to_line();
+        Self { at, connection, bytes: line.len() + ENTRY, content: Content::Line(line) }
+    }
+
+    /// An entry whose events are made of so many bytes.
+    pub(super) fn later(at: Duration, connection: u64, bytes: usize, events: Later) -> Self {
+        Self { at, connection, bytes: bytes.saturating_add(ENTRY), content: Content::Later(events) }
+    }
+
+    fn flush(done: SyncSender<io::Result<()>>) -> Self {
+        Self { at: Duration::ZERO, connection: 0, bytes: 0, content: Content::Flush(done) }
+    }
+
+    fn lost(at: Duration, connection: u64, records: u64) -> Self {
+        Self { at, connection, bytes: ENTRY, content: Content::Lost(records) }
+    }
+
+    fn is_flush(&self) -> bool {
+        matches!(self.content, Content::Flush(_))
+    }
+}
+
 impl Waiting {
-    fn push_flush(&mut self, done: SyncSender<io::Result<()>>) {
-        if !self.is_over {
-            self.flushes.push(done);
-        }
+    fn push(&mut self, entry: Entry) {
+        self.bytes += entry.bytes;
+        self.flushes += usize::from(entry.is_flush());
+        self.entries.push_back(entry);
+    }
+
+    fn pop(&mut self) -> Option<Entry> {
+        let entry = self.entries.pop_front()?;
+        self.bytes -= entry.bytes;
+        self.flushes -= usize::from(entry.is_flush());
+        Some(entry)
+    }
+
+    /// Takes all entries away, which are lost, but the flushes: others wait for these.
+    fn lose_all(&mut self) -> VecDeque<Entry> {
+        let (flushes, lost) = mem::take(&mut self.entries).into_iter().partition(Entry::is_flush);
+        (self.entries, self.bytes) = (flushes, 0);
+        let pieces = |entry: &Entry| match entry.content {
+            Content::Lost(records) => records,
+            _ => 1,
+        };
+        self.lost += VecDeque::iter(&lost).map(pieces).sum::<u64>();
+        lost
     }
 
     fn is_urgent(&self) -> bool {
-        self.is_over || !self.flushes.is_empty() || self.lines.len() >= BATCH_BYTES
+        self.is_over || self.flushes > 0 || self.bytes >= BATCH_BYTES
     }
 }
 
@@ -61,34 +132,65 @@ impl Queue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn push(&self, record: TraceRecord) {
+    /// Adds an entry, if there is room for it.
+    pub(super) fn push(&self, entry: Entry) {
+        self.push_within(MAX_WAITING, entry);
+    }
+
+    /// Adds the last entry of a connection.
+    pub(super) fn push_end(&self, entry: Entry) {
+        self.push_within(usize::MAX, entry);
+    }
+
+    fn push_within(&self, most: usize, entry: Entry) {
         let mut waiting = self.lock();
-        let before = waiting.lines.len();
-        if before > MAX_WAITING || waiting.is_over {
+        if waiting.bytes > most || waiting.is_over {
             waiting.lost += 1;
             return;
         }
+        let was_urgent = waiting.is_urgent();
+        let is_first = waiting.entries.is_empty();
         let records = mem::take(&mut waiting.lost);
         if records > 0 {
-            let lost = TraceRecord::new(record.at(), record.connection, TraceEvent::Lost { records });
-            waiting.lines.extend(lost.to_line());
+            waiting.push(Entry::lost(entry.at, entry.connection, records));
         }
-        waiting.lines.extend(record.to_line());
+        waiting.push(entry);
         // In between, the thread waits for the batch.
-        let is_first = before == 0 || (before < BATCH_BYTES && waiting.is_urgent());
+        let wakes = is_first || (!was_urgent && waiting.is_urgent());
         drop(waiting);
-        if is_first {
+        if wakes {
             self.changed.notify_one();
         }
     }
 
-    /// Waits until all records so far are written; returns the first error of writing.
+    /// Waits until all entries so far are written; returns the first error of writing.
     pub(super) fn flush(&self) -> io::Result<()> {
-        let (done, wait) = mpsc::sync_channel(1);
         // Without the thread, the sender is dropped at once.
-        self.lock().push_flush(done);
+        self.begin_flush().recv().unwrap_or_else(|_| Err(has_ended()))
+    }
+
+    /// Waits for so long until all entries so far are written, and drops the others.
+    pub(super) fn flush_within(&self, time: Duration) -> io::Result<()> {
+        match self.begin_flush().recv_timeout(time) {
+            Ok(result) => result,
+            Err(RecvTimeoutError::Disconnected) => Err(has_ended()),
+            Err(RecvTimeoutError::Timeout) => {
+                // They are dropped when the lock is free again.
+                let _lost = self.lock().lose_all();
+                Err(io::ErrorKind::TimedOut.into())
+            }
+        }
+    }
+
+    fn begin_flush(&self) -> Receiver<io::Result<()>> {
+        let (done, wait) = mpsc::sync_channel(1);
+        let mut waiting = self.lock();
+        if !waiting.is_over {
+            waiting.push(Entry::flush(done));
+        }
+        drop(waiting);
         self.changed.notify_one();
-        wait.recv().unwrap_or_else(|_| Err(io::Error::other("the thread that writes the trace has ended")))
+        wait
     }
 
     /// Ends the thread, once everything is written.
@@ -97,16 +199,34 @@ impl Queue {
         self.changed.notify_one();
     }
 
-    /// Waits for records, and for a while for more of them; leaves `spare` for the next ones.
-    fn take(&self, spare: Vec<u8>) -> Waiting {
+    /// Waits for entries, and for a while for more of them; returns some of them, or `None` at the end.
+    fn take(&self) -> Option<Vec<Entry>> {
         let waiting = self.lock();
-        let is_idle = |waiting: &mut Waiting| waiting.lines.is_empty() && !waiting.is_urgent();
+        let is_idle = |waiting: &mut Waiting| waiting.entries.is_empty() && !waiting.is_over;
         let waiting = self.changed.wait_while(waiting, is_idle).unwrap_or_else(PoisonError::into_inner);
         let more = self.changed.wait_timeout_while(waiting, BATCH_TIME, |waiting| !waiting.is_urgent());
         let (mut waiting, _) = more.unwrap_or_else(PoisonError::into_inner);
-        let (lines, flushes) = (mem::replace(&mut waiting.lines, spare), mem::take(&mut waiting.flushes));
-        Waiting { lines, lost: 0, flushes, is_over: waiting.is_over }
+        let (mut taken, mut bytes) = (Vec::new(), 0);
+        while bytes < BATCH_BYTES
+            && let Some(entry) = waiting.pop()
+        {
+            bytes += entry.bytes;
+            taken.push(entry);
+        }
+        // A flush whose time was over may have taken all.
+        (!taken.is_empty() || !waiting.is_over).then_some(taken)
     }
+}
+
+fn has_ended() -> io::Error {
+    io::Error::other("the thread that writes the trace has ended")
+}
+
+/// Lets the threads of the connections run before this thread, which does all the work of the trace.
+#[cfg(target_os = "linux")]
+fn yield_to_others() {
+    // If the system refuses that, the thread runs as often as they do.
+    let _ = rustix::process::nice(10);
 }
 
 /// The end of the thread, perhaps by a panic of the application's sink: nothing waits for it any more.
@@ -157,28 +277,43 @@ impl Writer {
 
     /// Writes until the trace is over.
     fn run(&mut self, queue: &Queue) {
+        #[cfg(target_os = "linux")]
+        yield_to_others();
         let _end = End(queue);
-        let mut spare = Vec::new();
-        loop {
-            let Waiting { mut lines, flushes, is_over, .. } = queue.take(spare);
-            // After a failure a line could be incomplete.
-            if self.failure.is_none()
-                && let Err(error) = self.write(&lines).and_then(|()| self.output.flush())
-            {
-                self.failure = Some((error.kind(), error.to_string()));
+        let mut lines = Vec::new();
+        while let Some(entries) = queue.take() {
+            for Entry { at, connection, content, .. } in entries {
+                match content {
+                    Content::Line(line) => lines.extend(line),
+                    Content::Lost(records) => {
+                        lines
+                            .extend(TraceRecord::new(at, connection, TraceEvent::Lost { records }).to_line());
+                    }
+                    Content::Later(_) if self.failure.is_some() => {}
+                    Content::Later(events) => {
+                        events(&mut |event| lines.extend(TraceRecord::new(at, connection, event).to_line()));
+                    }
+                    Content::Flush(done) => {
+                        let failed = |(kind, text): (io::ErrorKind, String)| Err(io::Error::new(kind, text));
+                        self.write_all(&mut lines);
+                        // If this fails, its receiver is gone.
+                        let _ = done.send(self.failure.clone().map_or(Ok(()), failed));
+                    }
+                }
             }
-            for done in flushes {
-                let failed = |(kind, text): (io::ErrorKind, String)| Err(io::Error::new(kind, text));
-                // If this fails, its receiver is gone.
-                let _ = done.send(self.failure.clone().map_or(Ok(()), failed));
-            }
-            if is_over {
-                return;
-            }
-            lines.clear();
-            lines.shrink_to(BATCH_BYTES);
-            spare = lines;
+            self.write_all(&mut lines);
         }
+    }
+
+    /// Writes the lines, unless it has failed before: a line could be incomplete then.
+    fn write_all(&mut self, lines: &mut Vec<u8>) {
+        if self.failure.is_none()
+            && let Err(error) = self.write(lines).and_then(|()| self.output.flush())
+        {
+            self.failure = Some((error.kind(), error.to_string()));
+        }
+        lines.clear();
+        lines.shrink_to(BATCH_BYTES);
     }
 
     /// Writes whole lines: those that fit into the file, and the others into the next one.
@@ -323,4 +458,31 @@ fn lock_folder(path: &Path) -> Option<File> {
     let folder = File::open(folder.unwrap_or(Path::new("."))).ok()?;
     hold(&folder, PATIENCE).ok()?;
     Some(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_that_a_flush_drops_are_counted_and_other_flushes_wait_on() {
+        let queue = Queue::default();
+        let push = || queue.push(Entry::event(Duration::ZERO, 1, TraceEvent::Lost { records: 1 }));
+        (0..1000).for_each(|_| push());
+        let other = queue.begin_flush();
+        for _ in 0..2 {
+            assert_eq!(queue.flush_within(Duration::ZERO).unwrap_err().kind(), io::ErrorKind::TimedOut);
+            push();
+        }
+        let entries = queue.take().unwrap();
+        let flushes = entries.iter().filter(|entry| entry.is_flush()).count();
+        assert_eq!((flushes, other.try_recv().is_err()), (3, true));
+        let lost = entries.iter().find_map(|entry| match entry.content {
+            Content::Lost(records) => Some(records),
+            _ => None,
+        });
+        // The count before the entry that was dropped with it, too.
+        assert_eq!(lost, Some(1001));
+        assert_eq!(queue.lock().bytes, 0);
+    }
 }

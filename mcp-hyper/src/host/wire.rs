@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use mcp_proto::Secret;
@@ -14,6 +16,7 @@ use mcp_proto::transport::http::{ExchangeEnd, ExchangeId, header as own_headers}
 use mcp_smol::WireDirection;
 
 use super::bounded_text::{BoundedText, TextLines};
+use super::connection_trace::ConnectionTrace;
 use crate::WireEvent;
 
 /// Most responses that are read at a time. Of one that exceeds them, the rest is not shown.
@@ -121,7 +124,22 @@ impl fmt::Display for WireFrame<'_> {
 /// ```
 #[must_use = "an observer sees only traffic that is passed to it"]
 pub struct WireObserver {
-    watch: Box<dyn FnMut(WireFrame<'_>) + Send>,
+    frames: SharedFrames,
+    output: Output,
+}
+
+/// Where the frames go.
+enum Output {
+    Watch(Box<dyn FnMut(WireFrame<'_>) + Send>),
+    /// Its thread reads the streams of bytes.
+    Trace(ConnectionTrace),
+}
+
+/// What reads the frames of a connection: its trace and an observer have it.
+pub(super) type SharedFrames = Arc<Mutex<FrameReader>>;
+
+/// Reads the frames in the traffic of a connection.
+pub(super) struct FrameReader {
     redactor: Option<Redactor>,
     pseudonyms: Option<Pseudonyms>,
     sent: TextLines,
@@ -139,49 +157,177 @@ enum Body {
 impl WireObserver {
     /// Calls `watch` with each frame, redacted by [`Redactor::new`]. The driver calls it: it should be quick.
     pub fn new(watch: impl FnMut(WireFrame<'_>) + Send + 'static) -> Self {
-        Self {
-            watch: Box::new(watch),
-            redactor: Some(Redactor::new()),
-            pseudonyms: None,
-            sent: TextLines::default(),
-            received: TextLines::default(),
-            bodies: BTreeMap::new(),
-        }
+        Self { frames: FrameReader::shared(Redactor::new(), None), output: Output::Watch(Box::new(watch)) }
+    }
+
+    /// Observes the traffic of a connection for its trace.
+    pub(super) fn of_trace(frames: SharedFrames, trace: ConnectionTrace) -> Self {
+        Self { frames, output: Output::Trace(trace) }
+    }
+
+    fn frames(&self) -> MutexGuard<'_, FrameReader> {
+        lock_frames(&self.frames)
     }
 
     setters! {
         /// Hides nothing: tokens and passwords are in the frames then.
-        pub fn unredacted(self) { self.redactor = None }
-    }
+        pub fn unredacted(self) { self.frames().redactor = None }
 
-    /// Sets what hides the secrets. A host adds those that it knows.
-    pub fn redactor(mut self, redactor: Redactor) -> Self {
-        self.redactor = Some(match &self.pseudonyms {
-            Some(pseudonyms) => redactor.pseudonyms(pseudonyms.clone()),
-            None => redactor,
-        });
-        self
-    }
-
-    /// Has pseudonyms in any redactor.
-    pub(super) fn pseudonyms(mut self, pseudonyms: Pseudonyms) -> Self {
-        self.redactor = self.redactor.take().map(|redactor| redactor.pseudonyms(pseudonyms.clone()));
-        self.pseudonyms = Some(pseudonyms);
-        self
+        /// Sets what hides the secrets. A host adds those that it knows.
+        pub fn redactor(self, redactor: Redactor) { self.frames().set_redactor(redactor) }
     }
 
     /// Hides the secrets of a connection too.
-    pub(super) fn hiding(mut self, entry: &ServerEntry, resolved: &ResolvedSpec, answers: &Answers) -> Self {
-        self.redactor =
-            self.redactor.take().map(|redactor| with_secrets_of(redactor, entry, resolved, answers));
+    pub(super) fn hiding(self, entry: &ServerEntry, resolved: &ResolvedSpec, answers: &Answers) -> Self {
+        let mut frames = self.frames();
+        let redactor = frames.redactor.take();
+        frames.redactor = redactor.map(|redactor| with_secrets_of(redactor, entry, resolved, answers));
+        drop(frames);
         self
     }
 
     /// Takes bytes of a stream: see [`mcp_smol::ClientOptions::on_wire`].
     pub fn handle_bytes(&mut self, direction: WireDirection, bytes: &[u8]) {
+        match &mut self.output {
+            Output::Watch(watch) => lock_frames(&self.frames).handle_bytes(direction, bytes, watch),
+            Output::Trace(trace) => trace.record_bytes(direction, Bytes::copy_from_slice(bytes)),
+        }
+    }
+
+    /// Takes an event of a connection over HTTP or WebSocket: see
+    /// [`ClientOptions::on_wire`](crate::ClientOptions::on_wire).
+    pub fn handle_event(&mut self, event: WireEvent<'_>) {
+        match &mut self.output {
+            Output::Watch(watch) => lock_frames(&self.frames).handle_event(event, watch),
+            Output::Trace(trace) => trace.record_event(event),
+        }
+    }
+}
+
+impl Drop for WireObserver {
+    /// Shows the lines that the streams ended in. Those of a traced connection end with the connection.
+    fn drop(&mut self) {
+        if let Output::Watch(watch) = &mut self.output {
+            lock_frames(&self.frames).end_streams(watch);
+        }
+    }
+}
+
+debug_fields! { WireObserver(self) { redactor = self.frames().redactor } }
+
+/// Gives access to the frames of a connection, also after a panic of the application's observer.
+pub(super) fn lock_frames(frames: &SharedFrames) -> MutexGuard<'_, FrameReader> {
+    frames.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes frames, in the order of the wire.
+type Watch<'a> = &'a mut dyn FnMut(WireFrame<'_>);
+
+/// Reads the frames of an event later.
+pub(super) type LaterEvent = Box<dyn FnOnce(&mut FrameReader, Watch<'_>) + Send>;
+
+/// Copies an event, so that its frames can be read later; returns how many bytes the copy has, too.
+pub(super) fn read_later(event: WireEvent<'_>) -> (usize, LaterEvent) {
+    let length = |headers: &HeaderMap| -> usize {
+        headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum()
+    };
+    match event {
+        WireEvent::Request { exchange, method, url, headers, body } => {
+            let (method, url, headers, body) =
+                (method.clone(), url.to_owned(), headers.clone(), body.to_vec());
+            let bytes = url.len() + length(&headers) + body.len();
+            let read = move |frames: &mut FrameReader, watch: Watch<'_>| {
+                let (method, url, headers, body) = (&method, &*url, &headers, &*body);
+                frames.handle_event(WireEvent::Request { exchange, method, url, headers, body }, watch);
+            };
+            (bytes, Box::new(read))
+        }
+        WireEvent::Head { exchange, status, headers } => {
+            let headers = headers.clone();
+            (
+                length(&headers),
+                Box::new(move |frames, watch| {
+                    frames.handle_event(WireEvent::Head { exchange, status, headers: &headers }, watch);
+                }),
+            )
+        }
+        WireEvent::Body { exchange, bytes } => {
+            later_bytes(bytes, move |bytes| WireEvent::Body { exchange, bytes })
+        }
+        #[cfg(feature = "websocket")]
+        WireEvent::MessageSent(text) => later_bytes(text, |text| WireEvent::MessageSent(text)),
+        #[cfg(feature = "websocket")]
+        WireEvent::MessageReceived(text) => later_bytes(text, |text| WireEvent::MessageReceived(text)),
+        WireEvent::Aborted { exchange } => {
+            (0, Box::new(move |frames, watch| frames.handle_event(WireEvent::Aborted { exchange }, watch)))
+        }
+        WireEvent::End { exchange, end } => {
+            let end = end.clone();
+            (
+                0,
+                Box::new(move |frames, watch| {
+                    frames.handle_event(WireEvent::End { exchange, end: &end }, watch);
+                }),
+            )
+        }
+    }
+}
+
+fn later_bytes(
+    bytes: &[u8],
+    event: impl FnOnce(&[u8]) -> WireEvent<'_> + Send + 'static,
+) -> (usize, LaterEvent) {
+    let bytes = bytes.to_vec();
+    (bytes.len(), Box::new(move |frames, watch| frames.handle_event(event(&bytes), watch)))
+}
+
+impl FrameReader {
+    /// A reader that hides what the redactor finds, or any later one, which gets these pseudonyms.
+    pub(super) fn shared(redactor: Redactor, pseudonyms: Option<Pseudonyms>) -> SharedFrames {
+        let [sent, received] = [(); 2].map(|()| TextLines::default());
+        let (redactor, bodies) = (Some(redactor), BTreeMap::new());
+        Arc::new(Mutex::new(Self { redactor, pseudonyms, sent, received, bodies }))
+    }
+
+    /// Sets what hides the secrets.
+    fn set_redactor(&mut self, redactor: Redactor) {
+        self.redactor = Some(match &self.pseudonyms {
+            Some(pseudonyms) => redactor.pseudonyms(pseudonyms.clone()),
+            None => redactor,
+        });
+    }
+
+    /// Takes bytes of a stream.
+    pub(super) fn handle_bytes(&mut self, direction: WireDirection, bytes: &[u8], watch: Watch<'_>) {
         let mut rest = bytes;
         while let Some(line) = self.next_line(direction, &mut rest) {
-            self.show(direction, None, &line);
+            self.show(direction, None, &line, watch);
+        }
+    }
+
+    /// Leaves out the present line of a stream, a part of which is lost.
+    pub(super) fn skip_line(&mut self, direction: WireDirection) {
+        self.lines(direction).skip_line();
+    }
+
+    /// Leaves out what is left of the responses that have not ended, a part of which is lost.
+    pub(super) fn skip_bodies(&mut self) {
+        self.bodies.clear();
+    }
+
+    /// Ends the streams: shows the lines that lack their ends.
+    pub(super) fn end_streams(&mut self, watch: Watch<'_>) {
+        for direction in [WireDirection::Sent, WireDirection::Received] {
+            if let Some(line) = self.lines(direction).end() {
+                self.show(direction, None, &line, watch);
+            }
+        }
+    }
+
+    fn lines(&mut self, direction: WireDirection) -> &mut TextLines {
+        match direction {
+            WireDirection::Sent => &mut self.sent,
+            WireDirection::Received => &mut self.received,
         }
     }
 
@@ -193,40 +339,39 @@ impl WireObserver {
         lines.next(rest, self.redactor.as_ref())
     }
 
-    /// Takes an event of a connection over HTTP or WebSocket: see
-    /// [`ClientOptions::on_wire`](crate::ClientOptions::on_wire).
-    pub fn handle_event(&mut self, event: WireEvent<'_>) {
+    /// Takes an event of a connection over HTTP or WebSocket.
+    fn handle_event(&mut self, event: WireEvent<'_>, watch: Watch<'_>) {
         match event {
             WireEvent::Request { exchange, method, url, headers, body } => {
                 self.learn(headers);
                 let (url, headers) = (self.url(url), self.headers(headers));
                 let body = BoundedText::new(body, self.redactor.as_ref());
                 let (bytes, body) = (body.bytes(), body.redacted(self.redactor.as_mut()));
-                (self.watch)(WireFrame::Request { exchange, method, url, headers, body, bytes });
+                watch(WireFrame::Request { exchange, method, url, headers, body, bytes });
             }
             WireEvent::Head { exchange, status, headers } => {
-                self.open_body(exchange, headers);
+                self.open_body(exchange, headers, watch);
                 let headers = self.headers(headers);
-                (self.watch)(WireFrame::Response { exchange, status, headers });
+                watch(WireFrame::Response { exchange, status, headers });
             }
-            WireEvent::Body { exchange, bytes } => self.handle_body(exchange, bytes),
+            WireEvent::Body { exchange, bytes } => self.handle_body(exchange, bytes, watch),
             #[cfg(feature = "websocket")]
-            WireEvent::MessageSent(text) => self.show_whole(WireDirection::Sent, text),
+            WireEvent::MessageSent(text) => self.show_whole(WireDirection::Sent, text, watch),
             #[cfg(feature = "websocket")]
-            WireEvent::MessageReceived(text) => self.show_whole(WireDirection::Received, text),
+            WireEvent::MessageReceived(text) => self.show_whole(WireDirection::Received, text, watch),
             WireEvent::End { exchange, end } => {
-                self.close_body(exchange);
+                self.close_body(exchange, watch);
                 let end = self.end(end);
-                (self.watch)(WireFrame::End { exchange, end: Some(&end) });
+                watch(WireFrame::End { exchange, end: Some(&end) });
             }
             WireEvent::Aborted { exchange } => {
-                self.close_body(exchange);
-                (self.watch)(WireFrame::End { exchange, end: None });
+                self.close_body(exchange, watch);
+                watch(WireFrame::End { exchange, end: None });
             }
         }
     }
 
-    fn open_body(&mut self, exchange: ExchangeId, headers: &HeaderMap) {
+    fn open_body(&mut self, exchange: ExchangeId, headers: &HeaderMap, watch: Watch<'_>) {
         let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
         let is_stream = media::is_type(kind, "text/event-stream");
         let body = match is_stream {
@@ -237,11 +382,11 @@ impl WireObserver {
         if self.bodies.len() > MAX_BODIES
             && let Some(oldest) = self.bodies.keys().next().copied()
         {
-            self.close_body(oldest);
+            self.close_body(oldest, watch);
         }
     }
 
-    fn handle_body(&mut self, exchange: ExchangeId, mut piece: &[u8]) {
+    fn handle_body(&mut self, exchange: ExchangeId, mut piece: &[u8], watch: Watch<'_>) {
         // Without an entry, a part of a message is missing: the rest cannot be redacted.
         if let Some(Body::Whole(text)) = self.bodies.get_mut(&exchange) {
             return text.push(piece, self.redactor.as_ref());
@@ -249,34 +394,40 @@ impl WireObserver {
         while let Some(Body::Events(lines)) = self.bodies.get_mut(&exchange)
             && let Some(line) = lines.next(&mut piece, self.redactor.as_ref())
         {
-            self.show(WireDirection::Received, Some(exchange), &line);
+            self.show(WireDirection::Received, Some(exchange), &line, watch);
         }
     }
 
     /// Passes on the rest of a response.
-    fn close_body(&mut self, exchange: ExchangeId) {
+    fn close_body(&mut self, exchange: ExchangeId, watch: Watch<'_>) {
         match self.bodies.remove(&exchange) {
             Some(Body::Events(mut lines)) => {
                 if let Some(line) = lines.end() {
-                    self.show(WireDirection::Received, Some(exchange), &line);
+                    self.show(WireDirection::Received, Some(exchange), &line, watch);
                 }
             }
             Some(Body::Whole(text)) if text.bytes() > 0 => {
-                self.show(WireDirection::Received, Some(exchange), &text);
+                self.show(WireDirection::Received, Some(exchange), &text, watch);
             }
             _ => {}
         }
     }
 
     #[cfg(feature = "websocket")]
-    fn show_whole(&mut self, direction: WireDirection, text: &[u8]) {
+    fn show_whole(&mut self, direction: WireDirection, text: &[u8], watch: Watch<'_>) {
         let text = BoundedText::new(text, self.redactor.as_ref());
-        self.show(direction, None, &text);
+        self.show(direction, None, &text, watch);
     }
 
-    fn show(&mut self, direction: WireDirection, exchange: Option<ExchangeId>, text: &BoundedText<'_>) {
+    fn show(
+        &mut self,
+        direction: WireDirection,
+        exchange: Option<ExchangeId>,
+        text: &BoundedText<'_>,
+        watch: Watch<'_>,
+    ) {
         let (bytes, text) = (text.bytes(), text.redacted(self.redactor.as_mut()));
-        (self.watch)(WireFrame::Message { direction, exchange, text, bytes });
+        watch(WireFrame::Message { direction, exchange, text, bytes });
     }
 
     fn url<'a>(&self, url: &'a str) -> Cow<'a, str> {
@@ -328,20 +479,6 @@ impl WireObserver {
         Cow::Owned(shown)
     }
 }
-
-impl Drop for WireObserver {
-    /// Shows the lines that the streams ended in.
-    fn drop(&mut self) {
-        let last = [(WireDirection::Sent, self.sent.end()), (WireDirection::Received, self.received.end())];
-        for (direction, line) in last {
-            if let Some(line) = line {
-                self.show(direction, None, &line);
-            }
-        }
-    }
-}
-
-debug_fields! { WireObserver(self) { redactor, bodies = self.bodies.len() } }
 
 /// Adds the secrets of a connection: typed passwords, values with secret names, the secrets in its URL and its arguments.
 pub(super) fn with_secrets_of(

@@ -1,5 +1,6 @@
 //! Secrets in JSON, by the names of members, by where they are, and by the schemas of fields.
 
+use alloc::borrow::Cow;
 use alloc::collections::BTreeSet;
 use core::ops::Range;
 
@@ -230,7 +231,9 @@ impl<'a> Walk<'a> {
                 return Err(NotJson);
             };
             let Some(name) = name else { return Ok(()) };
-            if !self.of_frame.is_free || !is_common_member(&name) {
+            // With escapes it may be a known secret, which the search in the frame has not found.
+            let is_plain = matches!(name, Cow::Borrowed(_));
+            if !self.of_frame.is_free || !is_plain || !is_common_member(&name) {
                 self.name(before);
             }
             let inside = self.redactor.place_of(place, &name);

@@ -10,16 +10,13 @@ use std::io::{self, Read, Write};
 #[cfg(target_os = "linux")]
 use std::os::fd::AsFd as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use mcp_hyper::host::{ConnectionTrace, TraceFile, WireObserver};
+use mcp_hyper::host::{ConnectionTrace, TraceFile};
 use mcp_proto::redact::{Redactor, is_secret_header};
-use mcp_proto::trace_file::TraceEvent;
 use mcp_smol::WireDirection;
 use smol::future::or;
 
@@ -65,9 +62,6 @@ const BLOCK: usize = 1024 * 1024;
 #[cfg(target_os = "linux")]
 const PIPE: usize = 256 * 1024;
 
-/// The most bytes that wait to be recorded. Of more than these the trace has a part only: what passes is never held up.
-const MAX_WAITING: usize = 64 * 1024 * 1024;
-
 /// How long to wait for output after the end of the server, which its own children may keep open.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -95,7 +89,8 @@ async fn run_command(command: &[OsString], trace: &TraceFile, common: &CommonOpt
     let redactor = with_own_secrets(redactor_of(command, common)?);
     let mut child = start(command, common)?;
     let connection = trace.connection(&server_name(command), "stdio", redactor);
-    let (recorder, recording) = Recorder::start(connection)?;
+    // The children of the server may keep its output open after the end of the trace.
+    let recording = Arc::new(Mutex::new(Some(connection)));
     // The threads read from this process's own streams, whose buffers would hold messages back.
     let (input, output, errors) = own_streams().map_err(CommandError::server)?;
     let taken = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -107,35 +102,48 @@ async fn run_command(command: &[OsString], trace: &TraceFile, common: &CommonOpt
         // It may be no pipe, or the user may have many.
         let _ = rustix::pipe::fcntl_setpipe_size(pipe, PIPE);
     }
-    let sent = recorder.clone();
+    let sent = recording.clone();
     spawn(move || {
-        pump(input, stdin, |bytes| sent.bytes(WireDirection::Sent, bytes));
+        pump(input, stdin, |bytes| record(&sent, |to| to.record_bytes(WireDirection::Sent, bytes)));
         close_input();
     })?;
-    let received = recorder.clone();
-    let (running, outputs) = mpsc::channel();
+    let received = recording.clone();
+    let (running, outputs) = mpsc::channel::<Infallible>();
     let run = running.clone();
     spawn(move || {
-        pump(stdout, output, |bytes| received.bytes(WireDirection::Received, bytes));
+        pump(stdout, output, |bytes| record(&received, |to| to.record_bytes(WireDirection::Received, bytes)));
         close_output();
         drop(run);
     })?;
+    let written = recording.clone();
     spawn(move || {
-        pump(stderr, errors, |bytes| recorder.stderr(bytes));
+        pump(stderr, errors, |bytes| record(&written, |to| to.record_stderr(&bytes)));
         drop(running);
     })?;
     let status = wait(child).await.map_err(CommandError::server)?;
-    have_ended(&outputs, OUTPUT_TIMEOUT);
-    recording.finish(&status);
+    // If it elapses, what they pass on is not recorded.
+    let _ = outputs.recv_timeout(OUTPUT_TIMEOUT);
+    let connection = lock(&recording).take();
+    // What is not written then is lost, as the trace says.
+    let _ = trace.flush_within(RECORDING_TIMEOUT);
+    if let Some(connection) = connection {
+        connection.close(status.to_string());
+    }
     match exit_code(&status) {
         0 => Ok(()),
         code => Err(CommandError::of_server(code)),
     }
 }
 
-/// Waits until all threads have ended that have a sender; returns whether they have.
-fn have_ended(threads: &Receiver<Infallible>, timeout: Duration) -> bool {
-    threads.recv_timeout(timeout) == Err(RecvTimeoutError::Disconnected)
+fn lock(recording: &Mutex<Option<ConnectionTrace>>) -> MutexGuard<'_, Option<ConnectionTrace>> {
+    recording.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Records something, until the trace of the connection is over.
+fn record(recording: &Mutex<Option<ConnectionTrace>>, record: impl FnOnce(&ConnectionTrace)) {
+    if let Some(connection) = &*lock(recording) {
+        record(connection);
+    }
 }
 
 /// A redactor that knows the secrets of this process's environment too, which the server has.
@@ -229,165 +237,4 @@ fn exit_code(status: &ExitStatus) -> u8 {
     let code = status.code().or(signal).unwrap_or(1);
     // Windows has larger codes than other programs can return.
     u8::try_from(code & 0xff).unwrap_or(1)
-}
-
-/// Takes copies of what passes, for the thread that records them.
-#[derive(Clone)]
-struct Recorder {
-    pieces: Sender<Piece>,
-    waiting: Arc<AtomicUsize>,
-}
-
-enum Piece {
-    Bytes(WireDirection, Bytes),
-    Stderr(Bytes),
-    /// Bytes that are not recorded.
-    Gap(WireDirection),
-    StderrGap,
-    End,
-}
-
-impl Recorder {
-    fn start(connection: ConnectionTrace) -> Result<(Self, Recording)> {
-        let (pieces, received) = mpsc::channel();
-        let recorder = Self { pieces, waiting: Arc::default() };
-        let is_late = Arc::new(AtomicBool::new(false));
-        let mut records = Records {
-            connection: connection.clone(),
-            observer: connection.observer(),
-            gaps: [false; 2],
-            stderr_gap: false,
-        };
-        let (waiting, late) = (recorder.waiting.clone(), is_late.clone());
-        let (end, running) = mpsc::channel();
-        let thread = spawn(move || {
-            #[cfg(target_os = "linux")]
-            yield_to_others();
-            records.run(&received, &waiting, &late);
-            drop(end);
-        })?;
-        let recording = Recording { connection, end: recorder.pieces.clone(), is_late, running, thread };
-        Ok((recorder, recording))
-    }
-
-    fn bytes(&self, direction: WireDirection, bytes: Bytes) {
-        let piece = match self.waiting.load(Ordering::Relaxed) > MAX_WAITING {
-            true => Piece::Gap(direction),
-            false => Piece::Bytes(direction, bytes),
-        };
-        self.take(piece);
-    }
-
-    fn stderr(&self, bytes: Bytes) {
-        let piece = match self.waiting.load(Ordering::Relaxed) > MAX_WAITING {
-            true => Piece::StderrGap,
-            false => Piece::Stderr(bytes),
-        };
-        self.take(piece);
-    }
-
-    fn take(&self, piece: Piece) {
-        self.waiting.fetch_add(piece.length(), Ordering::Relaxed);
-        // If the thread has ended, so does the program.
-        let _ = self.pieces.send(piece);
-    }
-}
-
-impl Piece {
-    fn length(&self) -> usize {
-        match self {
-            Self::Bytes(_, bytes) | Self::Stderr(bytes) => bytes.len(),
-            Self::Gap(_) | Self::StderrGap | Self::End => 0,
-        }
-    }
-}
-
-/// The thread that records.
-struct Recording {
-    connection: ConnectionTrace,
-    end: Sender<Piece>,
-    /// Whether the rest is lost.
-    is_late: Arc<AtomicBool>,
-    running: Receiver<Infallible>,
-    thread: JoinHandle<()>,
-}
-
-impl Recording {
-    /// Waits until everything is recorded, but not for long.
-    fn finish(self, status: &ExitStatus) {
-        let _ = self.end.send(Piece::End);
-        if !have_ended(&self.running, RECORDING_TIMEOUT) {
-            self.is_late.store(true, Ordering::Relaxed);
-        }
-        // A panic is on standard error already.
-        let _ = self.thread.join();
-        self.connection.close(status.to_string());
-    }
-}
-
-/// Lets the threads that pass bytes on, and the programs on both sides, run before this thread.
-#[cfg(target_os = "linux")]
-fn yield_to_others() {
-    // If the system refuses that, the thread runs as often as they do.
-    let _ = rustix::process::nice(10);
-}
-
-/// The state of the thread that records.
-struct Records {
-    connection: ConnectionTrace,
-    observer: WireObserver,
-    /// Whether the beginning of the present line is missing, of either direction and of standard error.
-    gaps: [bool; 2],
-    stderr_gap: bool,
-}
-
-impl Records {
-    fn run(&mut self, pieces: &Receiver<Piece>, waiting: &AtomicUsize, is_late: &AtomicBool) {
-        while let Ok(piece) = pieces.recv()
-            && !matches!(piece, Piece::End)
-        {
-            if is_late.load(Ordering::Relaxed) {
-                return self.connection.record(TraceEvent::Lost { records: 1 });
-            }
-            let length = piece.length();
-            self.record(piece);
-            waiting.fetch_sub(length, Ordering::Relaxed);
-        }
-    }
-
-    fn record(&mut self, piece: Piece) {
-        match piece {
-            Piece::Bytes(direction, bytes) => {
-                let gap = &mut self.gaps[direction as usize];
-                self.observer.handle_bytes(direction, after_gap(gap, &bytes));
-            }
-            Piece::Gap(direction) => {
-                if !std::mem::replace(&mut self.gaps[direction as usize], true) {
-                    self.observer.handle_bytes(direction, b"\n");
-                    self.connection.record(TraceEvent::Lost { records: 1 });
-                }
-            }
-            Piece::Stderr(bytes) => {
-                // What follows a gap may be the rest of a secret.
-                self.connection.record_stderr(after_gap(&mut self.stderr_gap, &bytes));
-            }
-            Piece::StderrGap => {
-                if !std::mem::replace(&mut self.stderr_gap, true) {
-                    self.connection.record_stderr(b"\n");
-                    self.connection.record(TraceEvent::Lost { records: 1 });
-                }
-            }
-            Piece::End => {}
-        }
-    }
-}
-
-/// The bytes behind the line whose beginning is missing.
-fn after_gap<'a>(gap: &mut bool, bytes: &'a [u8]) -> &'a [u8] {
-    if !*gap {
-        return bytes;
-    }
-    let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else { return &[] };
-    *gap = false;
-    bytes.get(end + 1..).unwrap_or_default()
 }
