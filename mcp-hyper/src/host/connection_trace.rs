@@ -1,7 +1,7 @@
 //! The trace of a connection: what passes waits for the thread of the trace, which reads it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -13,7 +13,7 @@ use mcp_smol::{StderrLine, WireDirection};
 use super::bounded_text::{BoundedText, TextLines};
 use super::trace_file::TraceFile;
 use super::trace_writer::Entry;
-use super::wire::{FrameReader, SharedFrames, WireFrame, WireObserver, lock_frames, read_later};
+use super::wire::{FrameReader, SharedFrames, WireFrame, WireObserver, lock, read_later};
 use crate::WireEvent;
 
 /// A connection of a trace: see [`TraceFile::connection`].
@@ -109,14 +109,14 @@ impl ConnectionTrace {
     }
 
     /// Takes bytes of a stream, and writes the messages in them without their secrets; in order if one thread calls it for each
-    /// direction. It takes no time: another thread reads them.
+    /// direction. It does not wait: another thread reads them.
     pub fn record_bytes(&self, direction: WireDirection, bytes: Bytes) {
         let frames = self.0.frames.clone();
-        self.0.take(
+        self.0.enqueue(
             move |pieces| pieces.of(direction),
             bytes.len(),
             move |follows_gap, write| {
-                let mut frames = lock_frames(&frames);
+                let mut frames = lock(&frames);
                 if follows_gap {
                     frames.skip_line(direction);
                 }
@@ -129,11 +129,11 @@ impl ConnectionTrace {
     pub(super) fn record_event(&self, event: WireEvent<'_>) {
         let frames = self.0.frames.clone();
         let (bytes, read) = read_later(event);
-        self.0.take(
+        self.0.enqueue(
             |pieces| &pieces.http,
             bytes,
             move |follows_gap, write| {
-                let mut frames = lock_frames(&frames);
+                let mut frames = lock(&frames);
                 if follows_gap {
                     frames.skip_bodies();
                 }
@@ -152,11 +152,11 @@ impl ConnectionTrace {
         self.record_stderr(format!("{}{end}", line.text).as_bytes());
     }
 
-    /// Writes the lines of the server's standard error without their secrets. Their bytes may come in pieces. It takes no
-    /// time: another thread reads them.
+    /// Writes the lines of the server's standard error without their secrets. Their bytes may come in pieces. It does
+    /// not wait: another thread reads them.
     pub fn record_stderr(&self, bytes: &[u8]) {
         let (texts, bytes) = (self.0.texts.clone(), bytes.to_vec());
-        self.0.take(
+        self.0.enqueue(
             |pieces| &pieces.errors,
             bytes.len(),
             move |follows_gap, write| {
@@ -176,11 +176,6 @@ impl ConnectionTrace {
         open.file.queue().push(Entry::event(open.file.now(), open.number, event));
     }
 
-    /// Writes a frame, from which a [`WireObserver`] has removed the secrets.
-    pub fn record_frame(&self, frame: &WireFrame<'_>) {
-        self.record(frame_event(frame));
-    }
-
     /// Sets why the connection is over, for the record of its end, without its secrets.
     pub fn close(self, reason: impl AsRef<str>) {
         *lock(&self.0.reason) = Some(reason.as_ref().to_owned());
@@ -188,8 +183,8 @@ impl ConnectionTrace {
 }
 
 impl OpenConnection {
-    /// Reads a piece of a stream later; `read` learns whether something before it is lost.
-    fn take(
+    /// Has the thread of the trace read a piece of a stream; `read` learns whether pieces before it are lost.
+    fn enqueue(
         &self,
         stream: impl Fn(&Pieces) -> &PieceCount + Send + 'static,
         bytes: usize,
@@ -209,7 +204,7 @@ impl Drop for OpenConnection {
         let reason = lock(&self.reason).take();
         let events = move |write: &mut dyn FnMut(TraceEvent)| {
             let is_cut = |stream: &PieceCount| stream.follows_gap(stream.came.load(Ordering::Relaxed));
-            let (mut frames, mut texts) = (lock_frames(&frames), lock(&texts));
+            let (mut frames, mut texts) = (lock(&frames), lock(&texts));
             // What is left of a line may end within a secret.
             for direction in [WireDirection::Sent, WireDirection::Received] {
                 if is_cut(pieces.of(direction)) {
@@ -251,10 +246,6 @@ impl TextReader {
 }
 
 debug_fields! { ConnectionTrace(self) { number = self.0.number } }
-
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 fn frame_event(frame: &WireFrame<'_>) -> TraceEvent {
     let text = |text: &[u8]| TracedFrame::new(text, frame.cut_bytes().unwrap_or_default());

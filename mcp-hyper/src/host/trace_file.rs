@@ -168,12 +168,13 @@ fn header(program: &str, has_secrets: bool) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::sync::atomic::AtomicBool;
     use std::sync::{Mutex, mpsc};
 
     use bytes::Bytes;
     use http::HeaderMap;
     use mcp_proto::trace_file::{Sender, Trace, TraceEvent, TraceRecord, TracedFrame};
-    use mcp_proto::transport::http::ExchangeId;
+    use mcp_proto::transport::http::{ExchangeEnd, ExchangeId};
     use mcp_smol::WireDirection;
 
     use super::*;
@@ -362,20 +363,67 @@ mod tests {
         assert_eq!((trace.records.len(), trace.unread.len()), (11, 0));
     }
 
-    /// A sink that says when it has the first record, and takes it when it may.
-    struct Blocked(Full, mpsc::Sender<()>, mpsc::Receiver<()>);
+    /// A sink that, once it is closed, says when it has a record, and takes it when it may.
+    struct Gate {
+        sink: Full,
+        is_closed: Arc<AtomicBool>,
+        is_waiting: mpsc::Sender<()>,
+        opened: mpsc::Receiver<()>,
+    }
 
-    impl Write for Blocked {
+    impl Write for Gate {
         fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
-            if self.0.0.lock().unwrap().len() == 1 {
-                self.1.send(()).unwrap();
-                self.2.recv().unwrap();
+            if self.is_closed.swap(false, Ordering::SeqCst) {
+                self.is_waiting.send(()).unwrap();
+                self.opened.recv().unwrap();
             }
-            self.0.write(lines)
+            self.sink.write(lines)
         }
 
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
+        }
+    }
+
+    /// The test's side of a gate, and the file behind it.
+    struct Gated {
+        sink: Full,
+        file: TraceFile,
+        is_closed: Arc<AtomicBool>,
+        waiting: mpsc::Receiver<()>,
+        open: mpsc::Sender<()>,
+    }
+
+    impl Gated {
+        fn new() -> Self {
+            let ((is_waiting, waiting), (open, opened)) = (mpsc::channel(), mpsc::channel());
+            let (sink, is_closed) = (Full(Arc::default(), 100_000), Arc::new(AtomicBool::new(false)));
+            let gate = Gate { sink: sink.clone(), is_closed: is_closed.clone(), is_waiting, opened };
+            let file = TraceFile::to_sink(gate, "test").unwrap();
+            Self { sink, file, is_closed, waiting, open }
+        }
+
+        /// Has the thread wait with a record in its hands.
+        fn close(&self) {
+            self.is_closed.store(true, Ordering::SeqCst);
+            let connection = self.file.connection("gate", "stdio", Redactor::new());
+            self.waiting.recv_timeout(Duration::from_secs(10)).unwrap();
+            drop(connection);
+        }
+
+        /// Drops what waits.
+        fn lose(&self) {
+            let error = self.file.flush_within(Duration::ZERO).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        }
+
+        /// Writes the rest; returns the events of this connection.
+        fn events(&self, connection: u64) -> Vec<TraceEvent> {
+            self.open.send(()).unwrap();
+            self.file.flush().unwrap();
+            let trace = Trace::parse(&self.sink.0.lock().unwrap().concat()).unwrap();
+            let own = trace.records.into_iter().filter(|record| record.connection == connection);
+            own.map(|record| record.event).collect()
         }
     }
 
@@ -384,31 +432,27 @@ mod tests {
     fn line_that_has_lost_a_part_is_left_out_of_each_stream() {
         // Pieces are lost since the queue is full, or while they wait.
         for chunks_before in [65, 0] {
-            let ((is_blocked, blocked), (release, released)) = (mpsc::channel(), mpsc::channel());
-            let sink = Full(Arc::default(), 100_000);
-            let file = TraceFile::to_sink(Blocked(sink.clone(), is_blocked, released), "test").unwrap();
-            let connection = file.connection("demo", "stdio", Redactor::new());
+            let gated = Gated::new();
+            let connection = gated.file.connection("demo", "stdio", Redactor::new());
+            gated.file.flush().unwrap();
+            gated.close();
             let pass = |text: &'static str| {
                 for direction in [WireDirection::Sent, WireDirection::Received] {
                     connection.record_bytes(direction, Bytes::from_static(text.as_bytes()));
                 }
                 connection.record_stderr(text.as_bytes());
             };
-            blocked.recv_timeout(Duration::from_secs(10)).unwrap();
             // Blanks are no line.
             let blanks = Bytes::from(vec![b' '; 1024 * 1024]);
             (0..chunks_before).for_each(|_| connection.record_bytes(WireDirection::Sent, blanks.clone()));
             pass("lost, pass");
-            assert_eq!(file.flush_within(Duration::ZERO).unwrap_err().kind(), io::ErrorKind::TimedOut);
+            gated.lose();
             pass("word=hunter2\n{\"id\":1}\npass");
             // It fills the queue: the last pieces are lost.
             connection.record_stderr(&[b' '; 64 * 1024 * 1024]);
             pass("word=hunter2");
-            release.send(()).unwrap();
             connection.close("done");
-            file.flush().unwrap();
-            let trace = Trace::parse(&sink.0.lock().unwrap().concat()).unwrap();
-            let events = trace.records.into_iter().map(|record| record.event).collect::<Vec<_>>();
+            let events = gated.events(1);
             assert!(matches!(events[1], TraceEvent::Lost { records: 3.. }), "{events:?}");
             let frame = || TracedFrame::new(*b"{\"id\":1}", 0);
             let message = |from| TraceEvent::Message { from, exchange: None, frame: frame() };
@@ -421,6 +465,23 @@ mod tests {
             ];
             assert_eq!(events[2..], expected);
         }
+    }
+
+    #[test]
+    fn response_that_has_lost_a_part_is_left_out() {
+        let gated = Gated::new();
+        let mut observer = gated.file.observer("web", "http");
+        let (exchange, headers) = (ExchangeId::new(1), &HeaderMap::new());
+        observer.handle_event(WireEvent::Head { exchange, status: http::StatusCode::OK, headers });
+        gated.file.flush().unwrap();
+        gated.close();
+        observer.handle_event(WireEvent::Body { exchange, bytes: b"{\"password\":\"correct " });
+        gated.lose();
+        observer.handle_event(WireEvent::Body { exchange, bytes: b"horse\"}" });
+        observer.handle_event(WireEvent::End { exchange, end: &ExchangeEnd::Complete });
+        let events = gated.events(1);
+        let ended = TraceEvent::Ended { exchange: 1, failure: None };
+        assert_eq!((events.len(), events.last()), (4, Some(&ended)), "{events:?}");
     }
 
     #[test]

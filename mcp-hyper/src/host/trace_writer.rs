@@ -1,5 +1,5 @@
-//! The thread that makes the records of a trace and writes them: what passed waits for it in a queue, and files that are full
-//! begin anew.
+//! The thread that makes the records of a trace and writes them: what passed waits for it in a queue, and a new file takes the
+//! place of one that is full.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -65,7 +65,7 @@ enum Content {
     /// So many entries are lost here.
     Lost(u64),
     Later(Later),
-    /// Everything before it is to be written now.
+    /// A caller waits until all entries before it are written.
     Flush(SyncSender<io::Result<()>>),
 }
 

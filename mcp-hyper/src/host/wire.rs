@@ -130,7 +130,7 @@ pub struct WireObserver {
 
 /// Where the frames go.
 enum Output {
-    Watch(Box<dyn FnMut(WireFrame<'_>) + Send>),
+    Sink(Box<dyn FnMut(WireFrame<'_>) + Send>),
     /// Its thread reads the streams of bytes.
     Trace(ConnectionTrace),
 }
@@ -142,10 +142,25 @@ pub(super) type SharedFrames = Arc<Mutex<FrameReader>>;
 pub(super) struct FrameReader {
     redactor: Option<Redactor>,
     pseudonyms: Option<Pseudonyms>,
-    sent: TextLines,
-    received: TextLines,
+    streams: Streams,
     /// The bodies of responses that have not ended.
     bodies: BTreeMap<ExchangeId, Body>,
+}
+
+/// The two directions of a connection that is a stream.
+#[derive(Default)]
+struct Streams {
+    sent: TextLines,
+    received: TextLines,
+}
+
+impl Streams {
+    fn of(&mut self, direction: WireDirection) -> &mut TextLines {
+        match direction {
+            WireDirection::Sent => &mut self.sent,
+            WireDirection::Received => &mut self.received,
+        }
+    }
 }
 
 /// The part of a body that was not passed on.
@@ -157,7 +172,7 @@ enum Body {
 impl WireObserver {
     /// Calls `watch` with each frame, redacted by [`Redactor::new`]. The driver calls it: it should be quick.
     pub fn new(watch: impl FnMut(WireFrame<'_>) + Send + 'static) -> Self {
-        Self { frames: FrameReader::shared(Redactor::new(), None), output: Output::Watch(Box::new(watch)) }
+        Self { frames: FrameReader::shared(Redactor::new(), None), output: Output::Sink(Box::new(watch)) }
     }
 
     /// Observes the traffic of a connection for its trace.
@@ -166,7 +181,7 @@ impl WireObserver {
     }
 
     fn frames(&self) -> MutexGuard<'_, FrameReader> {
-        lock_frames(&self.frames)
+        lock(&self.frames)
     }
 
     setters! {
@@ -189,7 +204,7 @@ impl WireObserver {
     /// Takes bytes of a stream: see [`mcp_smol::ClientOptions::on_wire`].
     pub fn handle_bytes(&mut self, direction: WireDirection, bytes: &[u8]) {
         match &mut self.output {
-            Output::Watch(watch) => lock_frames(&self.frames).handle_bytes(direction, bytes, watch),
+            Output::Sink(sink) => lock(&self.frames).handle_bytes(direction, bytes, sink),
             Output::Trace(trace) => trace.record_bytes(direction, Bytes::copy_from_slice(bytes)),
         }
     }
@@ -198,7 +213,7 @@ impl WireObserver {
     /// [`ClientOptions::on_wire`](crate::ClientOptions::on_wire).
     pub fn handle_event(&mut self, event: WireEvent<'_>) {
         match &mut self.output {
-            Output::Watch(watch) => lock_frames(&self.frames).handle_event(event, watch),
+            Output::Sink(sink) => lock(&self.frames).handle_event(event, sink),
             Output::Trace(trace) => trace.record_event(event),
         }
     }
@@ -207,24 +222,24 @@ impl WireObserver {
 impl Drop for WireObserver {
     /// Shows the lines that the streams ended in. Those of a traced connection end with the connection.
     fn drop(&mut self) {
-        if let Output::Watch(watch) = &mut self.output {
-            lock_frames(&self.frames).end_streams(watch);
+        if let Output::Sink(sink) = &mut self.output {
+            lock(&self.frames).end_streams(sink);
         }
     }
 }
 
 debug_fields! { WireObserver(self) { redactor = self.frames().redactor } }
 
-/// Gives access to the frames of a connection, also after a panic of the application's observer.
-pub(super) fn lock_frames(frames: &SharedFrames) -> MutexGuard<'_, FrameReader> {
-    frames.lock().unwrap_or_else(PoisonError::into_inner)
+/// Locks a part of a connection, also after a panic of the application's observer.
+pub(super) fn lock<T>(part: &Mutex<T>) -> MutexGuard<'_, T> {
+    part.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Takes frames, in the order of the wire.
-type Watch<'a> = &'a mut dyn FnMut(WireFrame<'_>);
+type FrameSink<'a> = &'a mut dyn FnMut(WireFrame<'_>);
 
 /// Reads the frames of an event later.
-pub(super) type LaterEvent = Box<dyn FnOnce(&mut FrameReader, Watch<'_>) + Send>;
+pub(super) type LaterEvent = Box<dyn FnOnce(&mut FrameReader, FrameSink<'_>) + Send>;
 
 /// Copies an event, so that its frames can be read later; returns how many bytes the copy has, too.
 pub(super) fn read_later(event: WireEvent<'_>) -> (usize, LaterEvent) {
@@ -236,9 +251,9 @@ pub(super) fn read_later(event: WireEvent<'_>) -> (usize, LaterEvent) {
             let (method, url, headers, body) =
                 (method.clone(), url.to_owned(), headers.clone(), body.to_vec());
             let bytes = url.len() + length(&headers) + body.len();
-            let read = move |frames: &mut FrameReader, watch: Watch<'_>| {
+            let read = move |frames: &mut FrameReader, sink: FrameSink<'_>| {
                 let (method, url, headers, body) = (&method, &*url, &headers, &*body);
-                frames.handle_event(WireEvent::Request { exchange, method, url, headers, body }, watch);
+                frames.handle_event(WireEvent::Request { exchange, method, url, headers, body }, sink);
             };
             (bytes, Box::new(read))
         }
@@ -246,8 +261,8 @@ pub(super) fn read_later(event: WireEvent<'_>) -> (usize, LaterEvent) {
             let headers = headers.clone();
             (
                 length(&headers),
-                Box::new(move |frames, watch| {
-                    frames.handle_event(WireEvent::Head { exchange, status, headers: &headers }, watch);
+                Box::new(move |frames, sink| {
+                    frames.handle_event(WireEvent::Head { exchange, status, headers: &headers }, sink);
                 }),
             )
         }
@@ -259,14 +274,14 @@ pub(super) fn read_later(event: WireEvent<'_>) -> (usize, LaterEvent) {
         #[cfg(feature = "websocket")]
         WireEvent::MessageReceived(text) => later_bytes(text, |text| WireEvent::MessageReceived(text)),
         WireEvent::Aborted { exchange } => {
-            (0, Box::new(move |frames, watch| frames.handle_event(WireEvent::Aborted { exchange }, watch)))
+            (0, Box::new(move |frames, sink| frames.handle_event(WireEvent::Aborted { exchange }, sink)))
         }
         WireEvent::End { exchange, end } => {
             let end = end.clone();
             (
                 0,
-                Box::new(move |frames, watch| {
-                    frames.handle_event(WireEvent::End { exchange, end: &end }, watch);
+                Box::new(move |frames, sink| {
+                    frames.handle_event(WireEvent::End { exchange, end: &end }, sink);
                 }),
             )
         }
@@ -278,15 +293,14 @@ fn later_bytes(
     event: impl FnOnce(&[u8]) -> WireEvent<'_> + Send + 'static,
 ) -> (usize, LaterEvent) {
     let bytes = bytes.to_vec();
-    (bytes.len(), Box::new(move |frames, watch| frames.handle_event(event(&bytes), watch)))
+    (bytes.len(), Box::new(move |frames, sink| frames.handle_event(event(&bytes), sink)))
 }
 
 impl FrameReader {
-    /// A reader that hides what the redactor finds, or any later one, which gets these pseudonyms.
+    /// A reader with this redactor. A redactor that replaces it gets the pseudonyms.
     pub(super) fn shared(redactor: Redactor, pseudonyms: Option<Pseudonyms>) -> SharedFrames {
-        let [sent, received] = [(); 2].map(|()| TextLines::default());
-        let (redactor, bodies) = (Some(redactor), BTreeMap::new());
-        Arc::new(Mutex::new(Self { redactor, pseudonyms, sent, received, bodies }))
+        let (streams, bodies) = (Streams::default(), BTreeMap::new());
+        Arc::new(Mutex::new(Self { redactor: Some(redactor), pseudonyms, streams, bodies }))
     }
 
     /// Sets what hides the secrets.
@@ -298,80 +312,65 @@ impl FrameReader {
     }
 
     /// Takes bytes of a stream.
-    pub(super) fn handle_bytes(&mut self, direction: WireDirection, bytes: &[u8], watch: Watch<'_>) {
+    pub(super) fn handle_bytes(&mut self, direction: WireDirection, bytes: &[u8], sink: FrameSink<'_>) {
         let mut rest = bytes;
-        while let Some(line) = self.next_line(direction, &mut rest) {
-            self.show(direction, None, &line, watch);
+        while let Some(line) = self.streams.of(direction).next(&mut rest, self.redactor.as_ref()) {
+            self.show(direction, None, &line, sink);
         }
     }
 
     /// Leaves out the present line of a stream, a part of which is lost.
     pub(super) fn skip_line(&mut self, direction: WireDirection) {
-        self.lines(direction).skip_line();
+        self.streams.of(direction).skip_line();
     }
 
-    /// Leaves out what is left of the responses that have not ended, a part of which is lost.
+    /// Leaves out the rest of all responses that have not ended, since a part of one is lost.
     pub(super) fn skip_bodies(&mut self) {
         self.bodies.clear();
     }
 
     /// Ends the streams: shows the lines that lack their ends.
-    pub(super) fn end_streams(&mut self, watch: Watch<'_>) {
+    pub(super) fn end_streams(&mut self, sink: FrameSink<'_>) {
         for direction in [WireDirection::Sent, WireDirection::Received] {
-            if let Some(line) = self.lines(direction).end() {
-                self.show(direction, None, &line, watch);
+            if let Some(line) = self.streams.of(direction).end() {
+                self.show(direction, None, &line, sink);
             }
         }
     }
 
-    fn lines(&mut self, direction: WireDirection) -> &mut TextLines {
-        match direction {
-            WireDirection::Sent => &mut self.sent,
-            WireDirection::Received => &mut self.received,
-        }
-    }
-
-    fn next_line<'a>(&mut self, direction: WireDirection, rest: &mut &'a [u8]) -> Option<BoundedText<'a>> {
-        let lines = match direction {
-            WireDirection::Sent => &mut self.sent,
-            WireDirection::Received => &mut self.received,
-        };
-        lines.next(rest, self.redactor.as_ref())
-    }
-
     /// Takes an event of a connection over HTTP or WebSocket.
-    fn handle_event(&mut self, event: WireEvent<'_>, watch: Watch<'_>) {
+    fn handle_event(&mut self, event: WireEvent<'_>, sink: FrameSink<'_>) {
         match event {
             WireEvent::Request { exchange, method, url, headers, body } => {
                 self.learn(headers);
                 let (url, headers) = (self.url(url), self.headers(headers));
                 let body = BoundedText::new(body, self.redactor.as_ref());
                 let (bytes, body) = (body.bytes(), body.redacted(self.redactor.as_mut()));
-                watch(WireFrame::Request { exchange, method, url, headers, body, bytes });
+                sink(WireFrame::Request { exchange, method, url, headers, body, bytes });
             }
             WireEvent::Head { exchange, status, headers } => {
-                self.open_body(exchange, headers, watch);
+                self.open_body(exchange, headers, sink);
                 let headers = self.headers(headers);
-                watch(WireFrame::Response { exchange, status, headers });
+                sink(WireFrame::Response { exchange, status, headers });
             }
-            WireEvent::Body { exchange, bytes } => self.handle_body(exchange, bytes, watch),
+            WireEvent::Body { exchange, bytes } => self.handle_body(exchange, bytes, sink),
             #[cfg(feature = "websocket")]
-            WireEvent::MessageSent(text) => self.show_whole(WireDirection::Sent, text, watch),
+            WireEvent::MessageSent(text) => self.show_whole(WireDirection::Sent, text, sink),
             #[cfg(feature = "websocket")]
-            WireEvent::MessageReceived(text) => self.show_whole(WireDirection::Received, text, watch),
+            WireEvent::MessageReceived(text) => self.show_whole(WireDirection::Received, text, sink),
             WireEvent::End { exchange, end } => {
-                self.close_body(exchange, watch);
+                self.close_body(exchange, sink);
                 let end = self.end(end);
-                watch(WireFrame::End { exchange, end: Some(&end) });
+                sink(WireFrame::End { exchange, end: Some(&end) });
             }
             WireEvent::Aborted { exchange } => {
-                self.close_body(exchange, watch);
-                watch(WireFrame::End { exchange, end: None });
+                self.close_body(exchange, sink);
+                sink(WireFrame::End { exchange, end: None });
             }
         }
     }
 
-    fn open_body(&mut self, exchange: ExchangeId, headers: &HeaderMap, watch: Watch<'_>) {
+    fn open_body(&mut self, exchange: ExchangeId, headers: &HeaderMap, sink: FrameSink<'_>) {
         let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
         let is_stream = media::is_type(kind, "text/event-stream");
         let body = match is_stream {
@@ -382,11 +381,11 @@ impl FrameReader {
         if self.bodies.len() > MAX_BODIES
             && let Some(oldest) = self.bodies.keys().next().copied()
         {
-            self.close_body(oldest, watch);
+            self.close_body(oldest, sink);
         }
     }
 
-    fn handle_body(&mut self, exchange: ExchangeId, mut piece: &[u8], watch: Watch<'_>) {
+    fn handle_body(&mut self, exchange: ExchangeId, mut piece: &[u8], sink: FrameSink<'_>) {
         // Without an entry, a part of a message is missing: the rest cannot be redacted.
         if let Some(Body::Whole(text)) = self.bodies.get_mut(&exchange) {
             return text.push(piece, self.redactor.as_ref());
@@ -394,29 +393,29 @@ impl FrameReader {
         while let Some(Body::Events(lines)) = self.bodies.get_mut(&exchange)
             && let Some(line) = lines.next(&mut piece, self.redactor.as_ref())
         {
-            self.show(WireDirection::Received, Some(exchange), &line, watch);
+            self.show(WireDirection::Received, Some(exchange), &line, sink);
         }
     }
 
     /// Passes on the rest of a response.
-    fn close_body(&mut self, exchange: ExchangeId, watch: Watch<'_>) {
+    fn close_body(&mut self, exchange: ExchangeId, sink: FrameSink<'_>) {
         match self.bodies.remove(&exchange) {
             Some(Body::Events(mut lines)) => {
                 if let Some(line) = lines.end() {
-                    self.show(WireDirection::Received, Some(exchange), &line, watch);
+                    self.show(WireDirection::Received, Some(exchange), &line, sink);
                 }
             }
             Some(Body::Whole(text)) if text.bytes() > 0 => {
-                self.show(WireDirection::Received, Some(exchange), &text, watch);
+                self.show(WireDirection::Received, Some(exchange), &text, sink);
             }
             _ => {}
         }
     }
 
     #[cfg(feature = "websocket")]
-    fn show_whole(&mut self, direction: WireDirection, text: &[u8], watch: Watch<'_>) {
+    fn show_whole(&mut self, direction: WireDirection, text: &[u8], sink: FrameSink<'_>) {
         let text = BoundedText::new(text, self.redactor.as_ref());
-        self.show(direction, None, &text, watch);
+        self.show(direction, None, &text, sink);
     }
 
     fn show(
@@ -424,10 +423,10 @@ impl FrameReader {
         direction: WireDirection,
         exchange: Option<ExchangeId>,
         text: &BoundedText<'_>,
-        watch: Watch<'_>,
+        sink: FrameSink<'_>,
     ) {
         let (bytes, text) = (text.bytes(), text.redacted(self.redactor.as_mut()));
-        watch(WireFrame::Message { direction, exchange, text, bytes });
+        sink(WireFrame::Message { direction, exchange, text, bytes });
     }
 
     fn url<'a>(&self, url: &'a str) -> Cow<'a, str> {

@@ -121,7 +121,7 @@ async fn run_command(command: &[OsString], trace: &TraceFile, common: &CommonOpt
         drop(running);
     })?;
     let status = wait(child).await.map_err(CommandError::server)?;
-    // If it elapses, what they pass on is not recorded.
+    // What they pass on later is not recorded.
     let _ = outputs.recv_timeout(OUTPUT_TIMEOUT);
     let connection = lock(&recording).take();
     // What is not written then is lost, as the trace says.
@@ -140,9 +140,9 @@ fn lock(recording: &Mutex<Option<ConnectionTrace>>) -> MutexGuard<'_, Option<Con
 }
 
 /// Records something, until the trace of the connection is over.
-fn record(recording: &Mutex<Option<ConnectionTrace>>, record: impl FnOnce(&ConnectionTrace)) {
+fn record(recording: &Mutex<Option<ConnectionTrace>>, write: impl FnOnce(&ConnectionTrace)) {
     if let Some(connection) = &*lock(recording) {
-        record(connection);
+        write(connection);
     }
 }
 
