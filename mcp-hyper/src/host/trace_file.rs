@@ -237,7 +237,6 @@ mod tests {
     }
 
     /// Both are whole, also where a file begins anew in between.
-    #[cfg(unix)]
     #[test]
     fn trace_of_a_second_session_stands_beside_that_of_the_first() {
         let folder = Folder::new("beside");

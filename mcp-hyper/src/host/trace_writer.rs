@@ -418,8 +418,7 @@ fn remove(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
         Ok(found) if found.is_file() => {
-            let file = File::open(path)?;
-            try_lock(&file, path)?;
+            let file = open_unwritten(path)?;
             if is_trace(&file)? {
                 return fs::remove_file(path);
             }
@@ -437,8 +436,31 @@ fn is_trace(file: &File) -> io::Result<bool> {
     Ok(start.is_empty() || start == b"{\"mcpTrace\":")
 }
 
+/// Opens a file for reading; fails if a writer has it.
+#[cfg(not(windows))]
+fn open_unwritten(path: &Path) -> io::Result<File> {
+    let file = File::open(path)?;
+    try_lock(&file, path)?;
+    Ok(file)
+}
+
+/// Opens a file for reading, which Windows refuses while another has it open for writing, unless this is shared.
+#[cfg(windows)]
+fn open_unwritten(path: &Path) -> io::Result<File> {
+    use std::os::windows::fs::OpenOptionsExt as _;
+    const FILE_SHARE_READ: u32 = 1;
+    const FILE_SHARE_DELETE: u32 = 4;
+    const ERROR_SHARING_VIOLATION: i32 = 32;
+
+    let opened = File::options().read(true).share_mode(FILE_SHARE_READ | FILE_SHARE_DELETE).open(path);
+    opened.map_err(|error| match error.raw_os_error() {
+        Some(ERROR_SHARING_VIOLATION) => in_use(path),
+        _ => error,
+    })
+}
+
 /// Locks a file, if its file system can; fails if another writer has it.
-#[cfg(unix)]
+#[cfg(not(windows))]
 fn try_lock(file: &File, path: &Path) -> io::Result<()> {
     match file.try_lock() {
         Err(fs::TryLockError::WouldBlock) => Err(in_use(path)),
@@ -446,8 +468,8 @@ fn try_lock(file: &File, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Elsewhere a lock would keep readers out too.
-#[cfg(not(unix))]
+/// A lock would keep readers out on Windows; that it is open for writing is enough there.
+#[cfg(windows)]
 fn try_lock(_: &File, _: &Path) -> io::Result<()> {
     Ok(())
 }
