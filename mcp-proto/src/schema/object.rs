@@ -495,6 +495,7 @@ macro_rules! names {
     }) => {
         $(#[$attr])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
         pub $(($vis))? enum $name {
             $( $(#[$vattr])* $variant, )*
         }
@@ -563,6 +564,7 @@ macro_rules! union {
     } read |$fields:ident| $read:expr) => {
         $(#[$attr])*
         #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
         pub enum $name {
             $( $(#[$vattr])* $variant($type), )*
             $(

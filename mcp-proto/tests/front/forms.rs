@@ -198,7 +198,7 @@ fn asked(answer: impl Fn(&ElicitSchema) -> ElicitResult + Send + Sync + 'static)
         async move {
             match &params {
                 ElicitParams::Form(form) => answer(&form.requested_schema),
-                ElicitParams::Url(_) => ElicitResult::decline(),
+                _ => ElicitResult::decline(),
             }
         }
     });

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use mcp_proto::schema::{CallToolResult, ContentBlock, Json, PromptMessage, ResourceContents, Role, Tool};
+use mcp_proto::schema::{CallToolResult, ContentBlock, Json, PromptMessage, ResourceContents, Tool};
 use serde_json::Value;
 
 use crate::error::{CommandError, Result};
@@ -199,11 +199,7 @@ fn is_shown(texts: &[&str], value: &Value) -> bool {
 
 pub(crate) fn messages(screen: &mut Screen, messages: &[PromptMessage]) -> io::Result<()> {
     for message in messages {
-        let role = match message.role {
-            Role::User => "user",
-            Role::Assistant => "assistant",
-        };
-        screen.labelled(styled(NAME, format_args!("{role}:")), text_of(&message.content))?;
+        screen.labelled(styled(NAME, format_args!("{}:", message.role)), text_of(&message.content))?;
     }
     Ok(())
 }
@@ -223,6 +219,7 @@ fn text_of(block: &ContentBlock) -> Text {
             other => quiet(description(other)),
         },
         ContentBlock::Unknown(json) => quiet(json.as_str().to_owned()),
+        _ => quiet("content of another kind".to_owned()),
     }
 }
 
@@ -259,6 +256,7 @@ fn description(contents: &ResourceContents) -> String {
         ResourceContents::Text(text) => format!("{} characters", text.text.chars().count()),
         ResourceContents::Blob(blob) => size_of(&blob.blob),
         ResourceContents::Unknown(json) => format!("{} bytes of JSON", json.as_str().len()),
+        _ => "content of another kind".to_owned(),
     };
     format!("{}, {mime_type}, {length}", contents.uri().unwrap_or("?"))
 }
@@ -385,6 +383,7 @@ pub(crate) fn content_of(contents: &ResourceContents) -> Content<'_> {
         ResourceContents::Text(text) => Some(text.text.as_bytes().into()),
         ResourceContents::Blob(blob) => decoded(&blob.blob).map(Cow::from),
         ResourceContents::Unknown(json) => Some(json.as_str().as_bytes().into()),
+        _ => None,
     };
     (bytes, contents.mime_type())
 }

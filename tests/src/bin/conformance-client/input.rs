@@ -36,8 +36,9 @@ fn value(field: &PrimitiveSchema) -> Option<ElicitValue> {
                 MultiSelectItems::Titled(items) => {
                     items.options.iter().map(|option| option.value.clone()).collect()
                 }
+                _ => return None,
             }),
-            PrimitiveSchema::Unknown(_) => return None,
+            _ => return None,
         })
     };
     field.default_value().or_else(plainest)

@@ -90,6 +90,7 @@ fn elicit(person: &mut TerminalPrompt, server: &str, params: &ElicitParams) -> A
                 Ok(ElicitResult::decline())
             }
         },
+        _ => Ok(ElicitResult::decline()),
     }
 }
 
@@ -231,9 +232,10 @@ impl<'a> Field<'a> {
                 match &it.items {
                     MultiSelectItems::Untitled(items) => plain(&items.values),
                     MultiSelectItems::Titled(items) => titled(&items.options),
+                    _ => Vec::new(),
                 },
             ),
-            PrimitiveSchema::Unknown(_) => ("JSON".to_owned(), Vec::new()),
+            _ => ("JSON".to_owned(), Vec::new()),
         };
         let about = match schema {
             PrimitiveSchema::Unknown(_) => FieldDescription::default(),
@@ -327,9 +329,7 @@ impl<'a> Field<'a> {
                 }
                 ElicitValue::Strings(values)
             }
-            PrimitiveSchema::Unknown(_) => {
-                serde_json::from_str(typed).map_err(|error| format!("This is not valid JSON: {error}."))?
-            }
+            _ => serde_json::from_str(typed).map_err(|error| format!("This is not valid JSON: {error}."))?,
         };
         self.schema.check(&value).map_err(|_| wanted())?;
         Ok(value)
@@ -424,12 +424,8 @@ fn show(person: &mut TerminalPrompt, server: &str, params: &CreateMessageParams)
         person.print_block(styled(NAME, "system:"), prompt);
     }
     for message in params.messages.iter() {
-        let role = match message.role {
-            Role::User => "user:",
-            Role::Assistant => "assistant:",
-        };
         for block in message.content.blocks() {
-            person.print_block(styled(NAME, role), &described(block));
+            person.print_block(styled(NAME, format_args!("{}:", message.role)), &described(block));
         }
     }
     let tools = params.tools.iter().flat_map(|tools| tools.iter()).map(|tool| tool.name.as_str());
@@ -448,6 +444,7 @@ fn described(block: &SamplingBlock) -> String {
         SamplingBlock::ToolUse(call) => format!("[calls {} with {}]", call.name, call.input.as_str()),
         SamplingBlock::ToolResult(result) => format!("[the result of call {}]", result.tool_use_id),
         SamplingBlock::Unknown(json) => json.as_str().to_owned(),
+        _ => "[content of another kind]".to_owned(),
     }
 }
 
