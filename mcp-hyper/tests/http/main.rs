@@ -10,4 +10,5 @@ mod restart;
 mod server;
 #[cfg(unix)]
 mod stdio_v2;
+mod transport;
 mod websocket;

@@ -173,6 +173,14 @@
 //!
 //! [`web`](super::web) has both in JavaScript: a client in a web page, and a server in a worker.
 //!
+//! # Check it
+//!
+//! `testing::check_transport` (feature `testing`) makes the calls by which an application would notice what a transport does not
+//! keep: messages of any length and content, progress in order, calls side by side, cancellation, more bytes in flight than it
+//! takes at once, a good end. It needs a client of the transport, whose server serves `testing::transport_router`.
+//! `check_transport_failure` checks that a crash of the server ends the calls in flight. All transports here pass both, and
+//! the clients below the first.
+//!
 //! # Adapters to start from
 //!
 //! Each is at most 120 lines long without comments and blank lines, and run by `.ci/run` against a peer in another
@@ -183,12 +191,12 @@
 //! | `threads.rs` | 94 | blocking threads, with `std` alone |
 //! | `executor.rs` | 64 | a hand-written executor of one thread |
 //! | `local.rs` | 42 | handlers that are not `Send`, on smol's `LocalExecutor` |
-//! | `completion.rs` | 99 | completion I/O: compio on io_uring, which owns the buffers |
-//! | `frames.rs` | 100 | a frame loop that polls once per frame |
+//! | `completion.rs` | 100 | completion I/O: compio on io_uring, which owns the buffers |
+//! | `frames.rs` | 101 | a frame loop that polls once per frame |
 //! | `tests/no_std/src/pipe.rs` | 74 | a byte pipe, with `alloc` alone |
 //! | `axum.rs` | 43 | a server inside an axum application |
 //! | `hyper_service.rs` | 68 | a server inside a bare hyper service |
-//! | `http_client.rs` | 98 | the machine of an HTTP client over hyper-util's pool |
+//! | `http_client.rs` | 100 | the machine of an HTTP client over hyper-util's pool |
 //! | `tests/adapters/web/src/client.rs` | 117 | WebAssembly in a web page: each exchange is a `fetch` |
 //! | `tests/adapters/web/src/server.rs` | 85 | WebAssembly on a worker platform: a `Request` in, a `Response` out |
 //! | `tokio.rs` | 27 | the features `tokio` of `mcp-smol` and `mcp-hyper` |

@@ -5,6 +5,10 @@
 //! `pair` joins a router and a client in one line, by a byte stream or by HTTP (feature `std`):
 //!
 //!
+//! # Testing a transport
+//!
+//! `check_transport` finds what a transport does not keep, whatever carries its messages (feature `std`).
+//!
 //! # Testing a machine
 //!
 //! [`Pair`] joins two machines by a byte stream, `http::HttpPair` joins them by HTTP. `SimulatedClock` and
@@ -46,6 +50,8 @@ pub mod http;
 mod replay;
 #[cfg(feature = "std")]
 mod router_pair;
+#[cfg(feature = "std")]
+mod transport_checks;
 
 use alloc::collections::VecDeque;
 use core::num::NonZeroUsize;
@@ -66,6 +72,10 @@ pub use clock::{CountingEntropy, SimulatedClock};
 pub use replay::replay;
 #[cfg(feature = "std")]
 pub use router_pair::{RouterPair, pair};
+#[cfg(feature = "std")]
+pub use transport_checks::{
+    TransportDuty, TransportFault, check_transport, check_transport_failure, transport_router,
+};
 
 /// A client and a server, with the network between them.
 ///

@@ -77,6 +77,7 @@ mod tasks;
 mod tasks_http;
 mod threads;
 mod time_limits;
+mod transport_checks;
 #[cfg(feature = "schema-validate")]
 mod validation;
 mod watch;

@@ -12,3 +12,4 @@ mod shutdown;
 mod spawn;
 mod stderr;
 mod streams;
+mod transport;

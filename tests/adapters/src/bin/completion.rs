@@ -51,8 +51,9 @@ async fn drive(
     .detach();
     spawn(async move {
         let mut buffer = Vec::with_capacity(65536);
-        while let BufResult(Ok(1..), filled) = stdout.read(buffer).await
-            && events.send(Event::Read(Bytes::copy_from_slice(&filled))).await.is_ok()
+        // A longer read before may have left more in the buffer.
+        while let BufResult(Ok(length @ 1..), filled) = stdout.read(buffer).await
+            && events.send(Event::Read(Bytes::copy_from_slice(&filled[..length]))).await.is_ok()
         {
             buffer = filled;
         }
@@ -110,6 +111,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let child = command.args(arguments).stdin(Stdio::piped())?.stdout(Stdio::piped())?.spawn()?;
         let driver = spawn(drive(driver, clock, child));
         println!("{}", client.call_tool("add", json!({ "a": 2, "b": 3 })).await?.text_content());
+        adapters::check(&client).await?;
         client.close().await;
         driver.await.map_err(|_| "the driver panicked")?
     })

@@ -56,12 +56,12 @@ impl Executor {
     }
 }
 
-async fn print_sums(client: &Client) -> Result<(), mcp_smol::Error> {
+async fn print_sums(client: &Client) -> Result<(), Box<dyn Error>> {
     // A call is sent when it is first polled, or by `start`.
     let first = client.call_tool("add", json!({ "a": 2, "b": 3 })).start()?;
     let second = client.call_tool("add", json!({ "a": 3, "b": 4 })).start()?;
     println!("{} {}", first.await?.text_content(), second.await?.text_content());
-    Ok(())
+    adapters::check(client).await
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -101,9 +101,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut connection =
         Connection { driver, socket, child, buffer: vec![0; 65536], unwritten: vec![], is_ending: false };
     let mut quest = pin!(async {
-        let sum = client.call_tool("add", serde_json::json!({ "a": 2, "b": 3 })).await;
+        let sum = client.call_tool("add", serde_json::json!({ "a": 2, "b": 3 })).await?;
+        adapters::check(&client).await?;
         client.close().await;
-        sum
+        Ok::<_, Box<dyn Error>>(sum)
     });
     let mut cx = Context::from_waker(Waker::noop());
     loop {

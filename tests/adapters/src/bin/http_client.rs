@@ -109,6 +109,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (client, driver) = adapter::client(machine, clock.clone(), ClientHandlers::new());
     let driver = tokio::spawn(drive(driver, clock));
     println!("{}", client.call_tool("add", serde_json::json!({ "a": 2, "b": 3 })).await?.text_content());
+    adapters::check(&client).await?;
     client.close().await;
     Ok(driver.await?)
 }

@@ -1,9 +1,11 @@
-//! The peer of the tests: a server on its standard streams, or over HTTP with the argument `http`, until its input ends.
+//! The peer of the tests: a server on its standard streams, or over HTTP with the argument `http`, until its input ends. It
+//! has the tools of `check_transport`, and one that adds.
 
 use std::io::{self, Read as _};
 
 use mcp_hyper::ServerOptions;
-use mcp_smol::{Router, Tool};
+use mcp_proto::testing::transport_router;
+use mcp_smol::Tool;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -16,7 +18,7 @@ struct Add {
 fn main() -> io::Result<()> {
     let numbers =
         json!({ "type": "object", "properties": { "a": { "type": "number" }, "b": { "type": "number" } } });
-    let router = Router::new("peer", "1.0.0")
+    let router = transport_router(|| std::process::exit(1))
         .tool_with(Tool::new("add", "Adds two numbers", numbers), async |Add { a, b }, _| {
             (a + b).to_string()
         });
