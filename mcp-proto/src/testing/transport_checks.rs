@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 use core::fmt;
 use core::future::{pending, poll_fn};
+use core::pin::pin;
 use core::task::{Poll, Waker};
 use core::time::Duration;
 use std::sync::{Mutex, PoisonError};
@@ -18,6 +19,9 @@ use crate::schema::{CallTool, Json, Tool};
 /// The most that a call takes. Timeouts of a call that its transport holds up show as faults, not as tests that hang.
 const LIMIT: Duration = Duration::from_secs(20);
 
+/// The most that a check of a duty takes: more than a call, whose timeout says more.
+const CHECK_LIMIT: Duration = Duration::from_secs(40);
+
 /// The length of a text that no pipe and no socket takes at once, in bytes, and the number of them in flight.
 const LONG: usize = 128 * 1024;
 const MANY: usize = 16;
@@ -28,7 +32,7 @@ const MANY: usize = 16;
 pub enum TransportDuty {
     /// A client that is connected becomes ready, and its first call is answered, also one made before it is ready.
     Start,
-    /// Each message arrives whole and unchanged, whatever characters it has and however long it is.
+    /// Each message arrives whole and unchanged, whatever characters it has and up to 150 kB long; a call arrives once.
     Messages,
     /// What the server sends during a call arrives in order, and before the answer.
     Order,
@@ -36,12 +40,13 @@ pub enum TransportDuty {
     Concurrency,
     /// A call that is dropped is cancelled at the server, and no other call is.
     Cancellation,
-    /// More bytes in flight than the transport takes at once, in both directions, make it wait: nothing is lost, nothing
-    /// stands still.
+    /// With 2 MB in flight in each direction, more than the transport takes at once, nothing is lost and nothing stands
+    /// still. A queue without a bound is not seen.
     Backpressure,
     /// If the other side fails, calls in flight end with an error at once, and not by their timeouts.
     Failure,
-    /// A client that closes ends the connection in good order, and refuses further calls.
+    /// A client that closes waits until the driver has released the link, and refuses further calls. Whether the server
+    /// learns of the end is not seen.
     End,
 }
 
@@ -67,7 +72,11 @@ impl core::error::Error for TransportFault {}
 type Checked = Result<(), TransportFault>;
 
 /// The router to serve over a transport that is checked by [`check_transport`]. Its tool `fail` calls `fail`, for
-/// [`check_transport_failure`]: it ends the connection, or the process, as a crash would.
+/// [`check_transport_failure`]: it ends the connection, or the process, as a crash would. Make one for each check: it counts
+/// calls.
+///
+/// To find a client that does not read while it writes, give the server small [`Limits`](crate::Limits): 64 KiB of
+/// `queued_bytes` and 256 KiB of `message_bytes`. Then it stops reading until its answers are read.
 pub fn transport_router(fail: impl Fn() + Send + Sync + 'static) -> Router {
     let tool = |name| Tool::new(name, "", Json::empty_object());
     let calls = Arc::new(HeldCalls::default());
@@ -89,8 +98,12 @@ pub fn transport_router(fail: impl Fn() + Send + Sync + 'static) -> Router {
             }
         })
         .tool_with(tool("release"), move |NoArguments {}, _| {
-            released.change(|state| state.releases = state.releases.saturating_add(1));
-            async { "done" }
+            let count = released.change(|state| {
+                state.releases = state.releases.saturating_add(1);
+                state.released = state.released.saturating_add(1);
+                state.released
+            });
+            async move { count.to_string() }
         })
         .tool_with(tool("await_cancellation"), move |NoArguments {}, _| {
             let calls = cancelled.clone();
@@ -111,37 +124,69 @@ pub fn transport_router(fail: impl Fn() + Send + Sync + 'static) -> Router {
 /// Checks a transport by a client of it, whose server serves [`transport_router`], and closes the client: everything but
 /// [`TransportDuty::Failure`]. The driver of the client must run beside it. Check clients of both eras.
 ///
+/// A call may take 20 s. The `sleep` of any runtime bounds each duty to 40 s, because a driver that stands still handles no
+/// timeouts either. If the driver blocks the thread of the check, nothing does: let each have its own.
+///
 /// It is the same for each transport, so that an application cannot tell one from another:
 ///
 /// ```
+/// use std::future::pending;
+///
 /// use mcp_proto::testing::{self, check_transport, transport_router};
 ///
 /// for is_legacy in [false, true] {
 ///     let pair = testing::pair(transport_router(|| {}));
 ///     let mut pair = if is_legacy { pair.legacy() } else { pair };
-///     pair.run(async |client| check_transport(&client).await)?;
+///     // A pair panics by itself if it stands still.
+///     pair.run(async |client| check_transport(&client, |_| pending()).await)?;
 /// }
 /// # Ok::<(), testing::TransportFault>(())
 /// ```
 ///
 /// # Errors
 /// The first duty that it does not keep.
-pub async fn check_transport(client: &Client) -> Checked {
-    start(client).await?;
-    messages(client).await?;
-    order(client).await?;
-    concurrency(client).await?;
-    cancellation(client).await?;
-    backpressure(client).await?;
-    end(client).await
+pub async fn check_transport(client: &Client, sleep: impl AsyncFn(Duration)) -> Checked {
+    bounded(client, &sleep, TransportDuty::Start, start).await?;
+    bounded(client, &sleep, TransportDuty::Messages, messages).await?;
+    bounded(client, &sleep, TransportDuty::Order, order).await?;
+    bounded(client, &sleep, TransportDuty::Concurrency, concurrency).await?;
+    bounded(client, &sleep, TransportDuty::Cancellation, cancellation).await?;
+    bounded(client, &sleep, TransportDuty::Backpressure, backpressure).await?;
+    bounded(client, &sleep, TransportDuty::End, end).await
 }
 
-/// Checks by a client of a transport what happens when its server fails. The connection is over then.
+/// Checks by a client of a transport what happens when its server fails, within the time of a duty of [`check_transport`].
+/// The connection is over then.
 ///
 /// # Errors
 /// If a call does not end with an error, or not before its timeout.
-pub async fn check_transport_failure(client: &Client) -> Checked {
-    let duty = TransportDuty::Failure;
+pub async fn check_transport_failure(client: &Client, sleep: impl AsyncFn(Duration)) -> Checked {
+    bounded(client, &sleep, TransportDuty::Failure, failure).await
+}
+
+/// Checks a duty, for as long as it may take.
+async fn bounded(
+    client: &Client,
+    sleep: &impl AsyncFn(Duration),
+    duty: TransportDuty,
+    check: impl AsyncFnOnce(&Client, TransportDuty) -> Checked,
+) -> Checked {
+    let (mut checked, mut limit) = (pin!(check(client, duty)), pin!(sleep(CHECK_LIMIT)));
+    poll_fn(|cx| match checked.as_mut().poll(cx) {
+        Poll::Pending => limit.as_mut().poll(cx).map(|()| {
+            Err(fault(
+                duty,
+                format!(
+                    "nothing within {CHECK_LIMIT:?}, not even the timeouts of calls: the driver stands still"
+                ),
+            ))
+        }),
+        checked => checked,
+    })
+    .await
+}
+
+async fn failure(client: &Client, duty: TransportDuty) -> Checked {
     echo(client, duty, "before").await?;
     let in_flight = [begin(client, duty, "hold")?, begin(client, duty, "fail")?];
     for call in in_flight {
@@ -154,8 +199,7 @@ pub async fn check_transport_failure(client: &Client) -> Checked {
     Ok(())
 }
 
-async fn start(client: &Client) -> Checked {
-    let duty = TransportDuty::Start;
+async fn start(client: &Client, duty: TransportDuty) -> Checked {
     // Before it is ready.
     echo(client, duty, "first").await?;
     let server = client.ready().await.map_err(|error| fault(duty, error))?;
@@ -163,49 +207,53 @@ async fn start(client: &Client) -> Checked {
     expect(duty, name == Some("transport"), || format!("the server is {name:?}"))
 }
 
-async fn messages(client: &Client) -> Checked {
+async fn messages(client: &Client, duty: TransportDuty) -> Checked {
     let long = "ü\u{1f600}\n\"\\".repeat(LONG / 10);
     for text in ["", "a\nb\r\nc\u{2028}d\u{0}e", "data: {}\n\nevent: x\n\n", "ü\u{1f600}", &long] {
-        echo(client, TransportDuty::Messages, text).await?;
+        echo(client, duty, text).await?;
     }
     Ok(())
 }
 
-async fn order(client: &Client) -> Checked {
-    let duty = TransportDuty::Order;
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let kept = seen.clone();
-    let call = client.call_tool("count", json!({ "to": 20 })).timeout(LIMIT).on_progress(move |report| {
-        kept.lock().unwrap_or_else(PoisonError::into_inner).push(report.progress.as_f64());
-    });
-    text_of(duty, call.await)?;
-    let seen = seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let is_ordered = seen.is_sorted_by(|before, after| before < after) && seen.last() == Some(&20.0);
-    expect(duty, is_ordered, || format!("progress from 1 to 20 arrived before the answer as {seen:?}"))
+async fn order(client: &Client, duty: TransportDuty) -> Checked {
+    // A server merges reports that follow each other at once: of each call it sends the first and the last.
+    for _ in 0..MANY {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let kept = seen.clone();
+        let call = client.call_tool("count", json!({ "to": 20 })).timeout(LIMIT).on_progress(move |report| {
+            kept.lock().unwrap_or_else(PoisonError::into_inner).push(report.progress.as_f64());
+        });
+        text_of(duty, call.await)?;
+        let seen = seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let is_ordered = seen.is_sorted_by(|before, after| before < after) && seen.last() == Some(&20.0);
+        expect(duty, is_ordered, || {
+            format!(
+                "progress from 1 to 20, of which a server merges some, arrived before the answer as {seen:?}"
+            )
+        })?;
+    }
+    Ok(())
 }
 
-async fn concurrency(client: &Client) -> Checked {
-    let duty = TransportDuty::Concurrency;
+async fn concurrency(client: &Client, duty: TransportDuty) -> Checked {
     let held = begin(client, duty, "hold")?;
     echo(client, duty, "meanwhile").await?;
-    text_of(duty, begin(client, duty, "release")?.await)?;
+    release(client, duty, "1").await?;
     let text = text_of(duty, held.await)?;
     expect(duty, text == "released", || format!("a call in flight returned {text:?}"))
 }
 
-async fn cancellation(client: &Client) -> Checked {
-    let duty = TransportDuty::Cancellation;
+async fn cancellation(client: &Client, duty: TransportDuty) -> Checked {
     let [dropped, other] = [begin(client, duty, "hold")?, begin(client, duty, "hold")?];
     // Both have reached the server.
     echo(client, duty, "before").await?;
     drop(dropped);
     text_of(duty, begin(client, duty, "await_cancellation")?.await)?;
-    text_of(duty, begin(client, duty, "release")?.await)?;
+    release(client, duty, "2").await?;
     text_of(duty, other.await).map(drop)
 }
 
-async fn backpressure(client: &Client) -> Checked {
-    let duty = TransportDuty::Backpressure;
+async fn backpressure(client: &Client, duty: TransportDuty) -> Checked {
     let texts: Vec<_> = (0..MANY).map(|number| format!("{number} {}", "x".repeat(LONG))).collect();
     let begin = |text| client.call_tool("echo", json!({ "text": text })).timeout(LIMIT).start();
     let calls = texts.iter().map(begin).collect::<Result<Vec<_>, _>>().map_err(|error| fault(duty, error))?;
@@ -216,14 +264,19 @@ async fn backpressure(client: &Client) -> Checked {
     Ok(())
 }
 
-async fn end(client: &Client) -> Checked {
-    let duty = TransportDuty::End;
+async fn end(client: &Client, duty: TransportDuty) -> Checked {
     let reason = client.close().await;
     expect(duty, reason == CloseReason::Done, || format!("the connection ended so: {reason}"))?;
     match client.call_tool("echo", json!({ "text": "late" })).timeout(LIMIT).await {
         Err(error) if !error.is_timeout() => Ok(()),
         outcome => Err(fault(duty, format!("a call after the end gave {outcome:?}"))),
     }
+}
+
+/// Lets a call go on that is held. It is the release of this number, unless a call arrived more than once.
+async fn release(client: &Client, duty: TransportDuty, number: &str) -> Checked {
+    let count = text_of(duty, begin(client, duty, "release")?.await)?;
+    expect(TransportDuty::Messages, count == number, || format!("{number} calls arrived as {count}"))
 }
 
 /// Calls `echo`, and compares what comes back.
@@ -276,7 +329,8 @@ struct HeldCalls(Mutex<HeldState>);
 
 #[derive(Default)]
 struct HeldState {
-    /// The calls that may go on.
+    /// The releases so far, and those that no call has used.
+    released: u32,
     releases: u32,
     /// The calls that were cancelled, and nobody has asked for.
     cancellations: u32,
@@ -293,12 +347,13 @@ impl Drop for HeldCall<'_> {
 }
 
 impl HeldCalls {
-    fn change(&self, change: impl FnOnce(&mut HeldState)) {
+    fn change<T>(&self, change: impl FnOnce(&mut HeldState) -> T) -> T {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut state);
+        let changed = change(&mut state);
         let wakers = core::mem::take(&mut state.wakers);
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
+        changed
     }
 
     async fn until(&self, mut holds: impl FnMut(&mut HeldState) -> bool) {

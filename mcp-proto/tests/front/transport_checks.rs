@@ -1,14 +1,22 @@
 //! `testing::check_transport`: each transport keeps its duties, and the checks find one that is not kept.
 
+use core::future::pending;
 use core::num::NonZeroUsize;
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
 use core::time::Duration;
+use std::sync::Arc;
 
+use mcp_proto::Implementation;
+use mcp_proto::adapter::{self, SystemClock};
 use mcp_proto::front::layer::{Decision, Layer, LayerMessage};
 use mcp_proto::front::{ClientHandlers, HandlerMode};
+use mcp_proto::peer::client::ClientConfig;
 use mcp_proto::rpc::Raw;
 use mcp_proto::testing::{
     self, Network, RouterPair, TransportDuty, check_transport, check_transport_failure, transport_router,
 };
+use mcp_proto::transport::StreamClient;
 use serde_json::{Value, json};
 
 /// The ways to join a pair.
@@ -19,7 +27,7 @@ fn pairs() -> [RouterPair; 4] {
 
 /// The duty that the transport of a pair does not keep.
 fn fault(mut pair: RouterPair) -> Option<TransportDuty> {
-    pair.run(async |client| check_transport(&client).await).err().map(|fault| fault.duty)
+    pair.run(async |client| check_transport(&client, |_| pending()).await).err().map(|fault| fault.duty)
 }
 
 #[test]
@@ -64,9 +72,38 @@ fn messages_that_are_changed_or_missing_are_faults() {
 }
 
 #[test]
+fn call_that_arrives_twice_is_a_fault() {
+    for mut pair in pairs() {
+        let found = pair.run(async |client| {
+            client.call_tool("release", json!({})).await.unwrap();
+            check_transport(&client, |_| pending()).await.unwrap_err()
+        });
+        assert_eq!((found.duty, &*found.detail), (TransportDuty::Messages, "1 calls arrived as 2"));
+    }
+}
+
+#[test]
+fn driver_that_stands_still_is_a_fault() {
+    let (client, _driver) = adapter::client(
+        StreamClient::new(ClientConfig::new(Implementation::new("test", "1.0.0"))),
+        Arc::new(SystemClock::new()),
+        ClientHandlers::new(),
+    );
+    let sleep = async |limit| assert_eq!(limit, Duration::from_secs(40));
+    let checks =
+        async { [check_transport(&client, sleep).await, check_transport_failure(&client, sleep).await] };
+    let Poll::Ready(found) = pin!(checks).poll(&mut Context::from_waker(Waker::noop())) else {
+        panic!("the checks are not bounded");
+    };
+    let duties = found.map(|found| found.unwrap_err().duty);
+    assert_eq!(duties, [TransportDuty::Start, TransportDuty::Failure]);
+}
+
+#[test]
 fn server_that_fails_unseen_is_a_fault() {
     for mut pair in pairs() {
-        let found = pair.run(async |client| check_transport_failure(&client).await).unwrap_err();
+        let found =
+            pair.run(async |client| check_transport_failure(&client, |_| pending()).await).unwrap_err();
         assert_eq!(found.duty, TransportDuty::Failure);
         assert!(found.to_string().contains("by its timeout"), "{found}");
     }

@@ -12,7 +12,7 @@ use mcp_proto::testing::check_transport;
 pub async fn check(client: &Client) -> Result<(), Box<dyn Error>> {
     let server = client.ready().await?;
     if server.implementation.as_ref().is_some_and(|it| it.name == "transport") {
-        check_transport(client).await?;
+        check_transport(client, async |time| _ = smol::Timer::after(time).await).await?;
     }
     Ok(())
 }
