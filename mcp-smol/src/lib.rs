@@ -99,8 +99,8 @@
 //! Developed and tested on Linux. Other Unix systems share all of the code except the lookups in `/proc` and the
 //! process handles, which a waiting thread per child replaces (tested on Linux); OpenBSD lacks `waitid` and is
 //! not supported. The Windows parts (`.cmd` and `.bat` through `PATHEXT`, no console window, a job object
-//! that ends the tree, threads for pipes) are written against the documentation of the crates they use and
-//! compiled for Windows, but have not been run there.
+//! that ends the tree, threads for pipes) are tested under Wine, not on Windows. There a server's printed text is not
+//! kept from its standard output, and a client sees that its server has closed its output only when the server exits.
 #![forbid(unsafe_code)]
 // Beside the pages of the crates that link here. Without this, rustdoc links to the crates that it documented before,
 // and `cargo doc --no-deps` documents a workspace in any order. docs.rs replaces it.

@@ -43,7 +43,7 @@ impl Stderr {
 
     //= K8 "A bounded end of standard error is kept"
     /// The last output: at most [`Command::stderr_bytes`] bytes, from the beginning of a line if one begins there,
-    /// with invalid UTF-8 replaced.
+    /// with invalid UTF-8 replaced and `\r\n` as `\n`.
     ///
     /// [`Command::stderr_bytes`]: crate::Command::stderr_bytes
     #[must_use]

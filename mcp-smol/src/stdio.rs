@@ -279,7 +279,7 @@ pub(crate) mod os {
     }
 }
 
-/// The standard streams through threads. **Untested**, and without redirection, for which there is no safe function.
+/// The standard streams through threads, without redirection, for which there is no safe function. Tested under Wine.
 #[cfg(windows)]
 mod os {
     use super::*;

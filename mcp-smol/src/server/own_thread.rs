@@ -307,7 +307,7 @@ mod os {
     }
 }
 
-/// Standard input and output through threads, which wake this one. **Untested.**
+/// Standard input and output through threads, which wake this one. Tested under Wine.
 #[cfg(windows)]
 mod os {
     use std::thread::{self, Thread};

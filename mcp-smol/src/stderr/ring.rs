@@ -68,7 +68,8 @@ impl Ring {
                 _ => 0,
             }
         };
-        self.text(from, self.buffer.len())
+        // Programs for Windows end lines so.
+        self.text(from, self.buffer.len()).replace("\r\n", "\n")
     }
 
     /// Registers a reader: its id, and its first position.
@@ -206,6 +207,14 @@ mod tests {
             lines(&mut ring, &mut position),
             [("e".into(), 4), ("f".into(), 0), ("g".into(), 0), ("h".into(), 0)]
         );
+    }
+
+    /// K8
+    #[test]
+    fn tail_has_the_line_ends_of_this_project() {
+        let mut ring = Ring::new(64);
+        push(&mut ring, "one\r\ntwo\rthree\r\n");
+        assert_eq!(ring.tail(), "one\ntwo\rthree\n");
     }
 
     /// K8
