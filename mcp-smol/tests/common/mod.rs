@@ -66,6 +66,38 @@ pub fn enter() -> impl Sized {
     RUNTIME.get_or_init(start).enter()
 }
 
+#[cfg(windows)]
+pub use smol::net::TcpStream as Socket;
+#[cfg(unix)]
+pub use smol::net::unix::UnixStream as Socket;
+#[cfg(windows)]
+pub use std::net::TcpStream as BlockingSocket;
+#[cfg(unix)]
+pub use std::os::unix::net::UnixStream as BlockingSocket;
+
+/// A connected pair of sockets for threads: Unix sockets, or loopback connections on Windows, which has no pairs.
+pub fn blocking_pair() -> (BlockingSocket, BlockingSocket) {
+    #[cfg(unix)]
+    return BlockingSocket::pair().unwrap();
+    #[cfg(windows)]
+    {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let ours = BlockingSocket::connect(listener.local_addr().unwrap()).unwrap();
+        (ours, listener.accept().unwrap().0)
+    }
+}
+
+/// A socket of a pair, for an executor.
+pub fn polled(socket: BlockingSocket) -> Socket {
+    smol::Async::new(socket).unwrap().into()
+}
+
+/// A connected pair of sockets for an executor.
+pub fn pair() -> (Socket, Socket) {
+    let (ours, theirs) = blocking_pair();
+    (polled(ours), polled(theirs))
+}
+
 /// Limits a future to ten seconds.
 pub async fn bounded<T>(future: impl Future<Output = T>) -> T {
     or(in_runtime(future), async {
@@ -115,12 +147,16 @@ impl Scratch {
         Self(path)
     }
 
+    /// Writes a file, whose permissions count on Unix.
+    #[cfg_attr(windows, expect(unused_variables))]
     pub fn file(&self, name: &str, content: &str, mode: u32) -> PathBuf {
-        use std::os::unix::fs::PermissionsExt as _;
-
         let path = self.0.join(name);
         fs::write(&path, content).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        }
         path
     }
 }

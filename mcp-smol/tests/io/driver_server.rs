@@ -3,13 +3,12 @@
 use std::cell::Cell;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::Shutdown;
-use std::os::unix::net::UnixStream as Blocking;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{self, bounded, run};
+use crate::common::{self, BlockingSocket, Socket, blocking_pair, bounded, pair, polled, run};
 use futures_lite::future;
 use mcp_proto::front::{Context, Error, Event, NoArguments, Router};
 use mcp_proto::peer::client::{CloseReason, EraPolicy};
@@ -19,7 +18,6 @@ use mcp_smol::{ClientOptions, ServerOptions};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use smol::Timer;
-use smol::net::unix::UnixStream;
 
 #[derive(Deserialize)]
 struct NapArguments {
@@ -42,9 +40,9 @@ fn router() -> Router {
 }
 
 /// A socket pair: one end for an executor, the other for a thread of its own.
-fn half_blocking() -> (UnixStream, Blocking) {
-    let (ours, theirs) = Blocking::pair().unwrap();
-    (UnixStream::from(smol::Async::new(ours).unwrap()), theirs)
+fn half_blocking() -> (Socket, BlockingSocket) {
+    let (ours, theirs) = blocking_pair();
+    (polled(ours), theirs)
 }
 
 fn request(id: u64, method: &str, mut params: Value) -> String {
@@ -60,7 +58,7 @@ fn nap(id: u64, ms: u64) -> String {
 }
 
 /// The messages of the server, until it closes the stream.
-fn lines(stream: Blocking) -> Vec<Value> {
+fn lines(stream: BlockingSocket) -> Vec<Value> {
     BufReader::new(stream).lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect()
 }
 
@@ -72,7 +70,7 @@ fn client_and_server_communicate_in_both_eras() {
         (EraPolicy::Auto, Era::Modern),
     ] {
         run(async {
-            let (ours, theirs) = UnixStream::pair().unwrap();
+            let (ours, theirs) = pair();
             let serving = common::spawn(mcp_smol::serve(router(), theirs.clone(), theirs));
             let options = ClientOptions::new("test", "1").era_policy(mode);
             let (client, driver) = options.connect_stream(ours.clone(), ours);
@@ -92,7 +90,7 @@ fn one_router_serves_many_clients_at_once() {
     run(async {
         let router = Arc::new(router());
         let clients = (0..20).map(|_| {
-            let (ours, theirs) = UnixStream::pair().unwrap();
+            let (ours, theirs) = pair();
             let serving = mcp_smol::serve(router.clone(), theirs.clone(), theirs);
             let (client, driver) = mcp_smol::connect_stream(ours.clone(), ours);
             common::spawn(async move {
@@ -126,7 +124,7 @@ fn handlers_that_are_not_send_are_served_on_a_local_executor() {
                 count.get().to_string()
             }
         });
-        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (ours, theirs) = pair();
         let serving = executor.spawn(common::in_runtime(mcp_smol::serve(router, theirs.clone(), theirs)));
         let (client, driver) = mcp_smol::connect_stream(ours.clone(), ours);
         let driver = executor.spawn(common::in_runtime(driver));
@@ -175,7 +173,7 @@ fn server_limits_the_time_of_handlers_after_its_input_ends() {
 fn unread_answers_do_not_keep_the_server_running() {
     let (ours, mut theirs) = half_blocking();
     let large =
-        Router::new("test", "1").tool_with(tool("large"), async |NoArguments {}, _| "x".repeat(4_000_000));
+        Router::new("test", "1").tool_with(tool("large"), async |NoArguments {}, _| "x".repeat(12_000_000));
     let serving = thread::spawn(|| future::block_on(bounded(mcp_smol::serve(large, ours.clone(), ours))));
     let call = request(1, "tools/call", json!({ "name": "large" }));
     theirs.write_all(call.as_bytes()).unwrap();
@@ -220,7 +218,7 @@ fn client_disconnect_is_not_an_error() {
 #[test]
 fn handle_notifies_clients_of_changes_and_closes() {
     run(async {
-        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (ours, theirs) = pair();
         let (handle, serving) = ServerOptions::new(router()).stream(theirs.clone(), theirs);
         let serving = common::spawn(serving);
         let options = ClientOptions::new("test", "1").era_policy(EraPolicy::LegacyOnly);
@@ -268,7 +266,7 @@ fn dropping_a_request_cancels_its_handler() {
                 ""
             }
         });
-        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (ours, theirs) = pair();
         let serving = common::spawn(mcp_smol::serve(router, theirs.clone(), theirs));
         let (client, driver) = mcp_smol::connect_stream(ours.clone(), ours);
         let driver = common::spawn(driver);
@@ -298,7 +296,7 @@ fn handlers_read_the_values_that_the_application_attached() {
     };
     for mode in [EraPolicy::ModernOnly, EraPolicy::LegacyOnly] {
         run(async {
-            let (ours, theirs) = UnixStream::pair().unwrap();
+            let (ours, theirs) = pair();
             let options =
                 ServerOptions::new(router()).attach(Address("a")).attach(Address("b")).attach(7_u32);
             let (_, driver) = options.stream(theirs.clone(), theirs);
@@ -327,7 +325,7 @@ fn question_without_the_feature_seal_names_the_feature() {
                 let question = ElicitParams::form("Sure?", ElicitSchema::empty());
                 cx.elicit("sure", question).await.err().map(|error| error.to_string()).unwrap_or_default()
             });
-        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (ours, theirs) = pair();
         let serving = common::spawn(mcp_smol::serve(router, theirs.clone(), theirs));
         let (client, driver) = mcp_smol::connect_stream(ours.clone(), ours);
         let driver = common::spawn(driver);

@@ -2,7 +2,6 @@
 
 use std::future::Future as _;
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::net::UnixStream as Blocking;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,14 +10,13 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{self, run};
+use crate::common::{self, blocking_pair, pair, polled, run};
 use futures_lite::AsyncRead;
 use futures_lite::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use mcp_proto::front::{Client, Error};
 use mcp_proto::peer::client::CloseReason;
 use mcp_smol::{ClientOptions, WireDirection};
 use serde_json::{Value, json};
-use smol::net::unix::UnixStream;
 use smol::net::{TcpListener, TcpStream};
 
 async fn ask(reader: &mut (impl futures_lite::AsyncBufRead + Unpin)) -> Option<Value> {
@@ -74,7 +72,7 @@ async fn call(client: &Client) -> Result<String, Error> {
 #[test]
 fn call_ends_at_its_timeout_if_nothing_polls_the_driver() {
     run(async {
-        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let (ours, _theirs) = pair();
         let (client, _driver) = mcp_smol::connect_stream(ours.clone(), ours);
         let call = client.call_tool("tool", json!({})).timeout(Duration::from_millis(20));
         let error = call.await.unwrap_err();
@@ -84,9 +82,9 @@ fn call_ends_at_its_timeout_if_nothing_polls_the_driver() {
 
 /// C3.8
 #[test]
-fn unix_socket_carries_a_session_until_close_ends_both_sides() {
+fn socket_carries_a_session_until_close_ends_both_sides() {
     run(async {
-        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (ours, theirs) = pair();
         let server = common::spawn(serve(theirs));
         let (client, driver) = mcp_smol::connect_stream(ours.clone(), ours);
         let driver = common::spawn(driver);
@@ -133,7 +131,7 @@ fn documentation_says_how_a_connection_on_a_stream_is_established() {
 #[test]
 fn client_does_not_reopen_a_stream_that_ends_on_the_probe() {
     run(async {
-        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (ours, theirs) = pair();
         let (client, driver) = mcp_smol::connect_stream(ours.clone(), ours);
         let driver = common::spawn(driver);
         let server = common::spawn(async move {
@@ -149,7 +147,7 @@ fn client_does_not_reopen_a_stream_that_ends_on_the_probe() {
 #[test]
 fn call_fails_if_the_server_ends_in_the_middle_of_a_line() {
     run(async {
-        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (ours, theirs) = pair();
         let (client, driver) = mcp_smol::connect_stream(ours.clone(), ours);
         let driver = common::spawn(driver);
         let server = common::spawn(async move {
@@ -168,8 +166,8 @@ fn call_fails_if_the_server_ends_in_the_middle_of_a_line() {
 #[test]
 fn connection_fails_in_time_if_the_server_never_reads() {
     run(async {
-        let (ours, mut theirs) = Blocking::pair().unwrap();
-        let ours = UnixStream::from(smol::Async::new(ours).unwrap());
+        let (ours, mut theirs) = blocking_pair();
+        let ours = polled(ours);
         let server = thread::spawn(move || {
             let mut probe = vec![0; 64 * 1024];
             let length = theirs.read(&mut probe).unwrap();
