@@ -77,15 +77,40 @@ pub fn known_files(project: Option<&str>) -> Vec<Source> {
 pub fn discover(folder: &Path) -> io::Result<Vec<ConfigFile>> {
     // Approvals are bound to the path without links.
     let told = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", folder.display()));
-    let folder = fs::canonicalize(folder).map_err(told)?.into_os_string().into_string();
+    let folder = real_path(folder).map_err(told)?.into_os_string().into_string();
     let folder = folder.map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "the path is not UTF-8"))?;
     Ok(read_files(known_files(Some(&folder)), &folder))
+}
+
+/// Returns the absolute path without links, to which approvals are bound.
+///
+/// On Windows it has no prefix `\\?\`: no configuration has that before the folder of a project, and `cmd.exe`, and so
+/// `npx`, refuses to run in a folder of such a name. Only a path that is too long for other programs keeps it.
+///
+/// ```no_run
+/// let folder = mcp_hyper::host::real_path("../app".as_ref())?;
+/// let files = mcp_hyper::host::discover(&folder)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+/// If there is no such file or folder.
+pub fn real_path(path: &Path) -> io::Result<PathBuf> {
+    /// The longest path of Windows without the prefix, in UTF-16 units.
+    const LONGEST: usize = 247;
+    let path = fs::canonicalize(path)?;
+    let usual = path.to_str().and_then(|path| path.strip_prefix(r"\\?\"));
+    let is_short = |usual: &&str| usual.get(1..3) == Some(r":\") && usual.encode_utf16().count() <= LONGEST;
+    match usual.filter(is_short) {
+        Some(usual) if cfg!(windows) => Ok(usual.into()),
+        _ => Ok(path),
+    }
 }
 
 /// The path of a file, its folder without links: approvals are bound to it.
 fn without_links(path: &str) -> Option<String> {
     let path = Path::new(path);
-    let file = fs::canonicalize(path.parent()?).ok()?.join(path.file_name()?);
+    let file = real_path(path.parent()?).ok()?.join(path.file_name()?);
     file.into_os_string().into_string().ok()
 }
 
@@ -247,11 +272,13 @@ mod tests {
         write(home.join(".cursor/mcp.json"), &one("shared"));
         write(home.join(".gemini/settings.json"), "{ broken");
         fs::create_dir_all(home.join(".codeium/windsurf/mcp_config.json")).unwrap();
-        let project = project.canonicalize().unwrap();
+        let project = real_path(&project).unwrap();
         let (home, project) = (home.to_str().unwrap(), project.to_str().unwrap());
+        // As Claude Code writes it, on Windows too.
+        let key = project.replace('\\', "/");
         let claude = format!(
             r#"{{ "mcpServers": {{ "own": {{ "command": "own" }} }},
-                 "projects": {{ "{project}": {{ "mcpServers": {{ "here": {{ "command": "here" }} }} }} }} }}"#
+                 "projects": {{ "{key}": {{ "mcpServers": {{ "here": {{ "command": "here" }} }} }} }} }}"#
         );
         write(PathBuf::from(home).join(".claude.json"), &claude);
 

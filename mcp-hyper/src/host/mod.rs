@@ -106,7 +106,9 @@ mod wire;
 
 pub use calls::HostRequest;
 pub use connection_trace::ConnectionTrace;
-pub use discovery::{create_private_folder, discover, known_files, look_up, read_file, replace_file};
+pub use discovery::{
+    create_private_folder, discover, known_files, look_up, read_file, real_path, replace_file,
+};
 pub use driver::HostDriver;
 pub use events::{CallEnd, CallError, CallPhase, Counters, HostEvent, ItemCounts, ServerReport, StartSteps};
 pub use handle::{Host, HostTool, ServerHold};
