@@ -441,9 +441,14 @@ pub(crate) fn login_hint(url: &str, scopes: Option<&str>) -> Option<String> {
     })
 }
 
-/// Quotes a word for the user's shell; on Windows only words that need no quotes.
+/// Quotes a word for the user's shell. In those of Windows a backslash needs no quotes, and double quotes are for spaces.
 pub(crate) fn quoted_word(text: &str) -> Option<String> {
-    shell_word(text).filter(|word| !cfg!(windows) || word == text)
+    if cfg!(not(windows)) {
+        return shell_word(text);
+    }
+    let plain = text.replace(['\\', ' '], "/");
+    let quote = if text.contains(' ') { "\"" } else { "" };
+    (shell_word(&plain)? == plain && !text.ends_with('\\')).then(|| format!("{quote}{text}{quote}"))
 }
 
 /// How many columns of a terminal a text fills.
@@ -487,6 +492,7 @@ mod text_tests {
         assert_eq!(wrap("", Some(80)), [""]);
     }
 
+    #[cfg(unix)]
     #[test]
     fn login_hint_is_quoted_for_the_shell_or_omitted() {
         let url = "https://example.com/mcp";

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use mcp_hyper::host::{discover, known_files, look_up, read_file};
+use mcp_hyper::host::{discover, known_files, look_up, read_file, real_path};
 use mcp_proto::Secret;
 use mcp_proto::host::config::{
     Answers, Config, ConfigErrorKind, ConfigFile, HttpSpec, Lookup, PROJECT_FILE_BYTES, ResolveErrorKind,
@@ -210,7 +210,7 @@ fn absolute(path: &Path) -> Result<String> {
     let wrong = |why| CommandError::usage_of(path.display())(why);
     let name = path.file_name().ok_or_else(|| wrong("this is not the name of a file"))?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let folder = fs::canonicalize(parent).or_else(|_| std::path::absolute(parent));
+    let folder = real_path(parent).or_else(|_| std::path::absolute(parent));
     let file = folder.map_err(CommandError::usage_of(path.display()))?.join(name);
     file.into_os_string().into_string().map_err(|_| wrong("the path is not UTF-8"))
 }
@@ -640,11 +640,12 @@ mod tests {
             let session = session_with(options, Source::project("/srv/project/.mcp.json"), &text);
             session.hint("a b", status).unwrap()
         };
-        let approval = "mcpio approve --config 'my servers.json' 'a b'";
+        let quoted = |text: &str| text.replace('\'', if cfg!(windows) { "\"" } else { "'" });
+        let approval = quoted("mcpio approve --config 'my servers.json' 'a b'");
         assert_eq!(hint(r#"{ "command": "x" }"#, Status::Unapproved), approval);
         let login = |text: &str| hint(text, Status::NeedsAuthorization);
         assert_eq!(login(r#"{ "url": "https://a.example/mcp" }"#), "mcpio login https://a.example/mcp");
-        let by_name = "mcpio login --config 'my servers.json' 'a b'";
+        let by_name = quoted("mcpio login --config 'my servers.json' 'a b'");
         for text in [
             r#"{ "url": "https://a.example/${KEY}" }"#,
             r#"{ "url": "https://a.example/mcp", "oauth": { "scopes": ["a", "b"] } }"#,
@@ -665,7 +666,8 @@ mod tests {
         assert_eq!(approve("a\u{1b}[2J", "x"), "mcpio approve --config FILE");
         assert_eq!(approve("a", "--revoke"), "mcpio approve --config a");
         assert_eq!(approve("a", "\u{202e}"), "mcpio approve --config a");
-        assert_eq!(edit("/srv/a b; reboot/.mcp.json"), "edit '/srv/a b; reboot/.mcp.json'");
+        let edited = if cfg!(windows) { "edit the file" } else { "edit '/srv/a b; reboot/.mcp.json'" };
+        assert_eq!(edit("/srv/a b; reboot/.mcp.json"), edited);
         assert_eq!(edit("/srv/\u{202e}/.mcp.json"), "edit the file");
     }
 }
