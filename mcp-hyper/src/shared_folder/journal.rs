@@ -149,6 +149,8 @@ impl<T: Table> Journal<T> {
                 entries.push('\n');
             }
         }
+        // Not every Windows replaces a file that is open.
+        drop(reader);
         self.replace_with(&entries)
     }
 
