@@ -28,6 +28,25 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
+/// One end of a connection that is no server's: a Unix socket, or a loopback connection on Windows.
+#[cfg(unix)]
+pub type Pipe = smol::net::unix::UnixStream;
+#[cfg(windows)]
+pub type Pipe = smol::net::TcpStream;
+
+/// Both ends of a connection.
+pub fn pipe() -> (Pipe, Pipe) {
+    #[cfg(unix)]
+    return Pipe::pair().unwrap();
+    #[cfg(windows)]
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let polled = |stream| smol::Async::new(stream).unwrap().into();
+        (polled(ours), polled(listener.accept().unwrap().0))
+    }
+}
+
 /// A client's connection.
 pub struct RawClient {
     pub stream: TcpStream,

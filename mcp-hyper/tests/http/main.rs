@@ -8,7 +8,6 @@ mod descriptors;
 mod redis;
 mod restart;
 mod server;
-#[cfg(unix)]
 mod stdio_v2;
 mod transport;
 mod websocket;

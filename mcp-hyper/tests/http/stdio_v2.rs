@@ -12,20 +12,19 @@ use mcp_hyper::mcp_proto::peer::LostReason;
 use mcp_hyper::mcp_proto::peer::client::CloseReason;
 use serde_json::json;
 use smol::Task;
-use smol::net::unix::UnixStream;
 
 use crate::common::client::{TestOptions, call, modern, run};
 use crate::common::h2_server::{Io, Server};
 use crate::common::runtime::within;
-use crate::common::server::{self, HandlerLog, Progress, http2, request, router, serving, until};
+use crate::common::server::{self, HandlerLog, Pipe, Progress, http2, pipe, request, router, serving, until};
 
 const SHORT: Duration = Duration::from_millis(1);
 
 type Driver = Task<Result<(), Error>>;
 
 /// A client over one end of a stream, and the other end.
-fn connect(options: TestOptions) -> (Client, Driver, UnixStream) {
-    let (ours, other) = UnixStream::pair().unwrap();
+fn connect(options: TestOptions) -> (Client, Driver, Pipe) {
+    let (ours, other) = pipe();
     let (client, driver) = options.connect_stream(ours).unwrap();
     (client, smol::spawn(within(driver)), other)
 }
@@ -39,7 +38,7 @@ fn serve(log: &HandlerLog) -> (Client, Driver, Task<Result<(), ConnectionError>>
 }
 
 /// Serves the client until it is ready.
-async fn become_ready(client: &Client, server: &mut Server<UnixStream>) {
+async fn become_ready(client: &Client, server: &mut Server<Pipe>) {
     or(async { drop(client.ready().await.unwrap()) }, async { _ = server.serve().await }).await;
 }
 
@@ -138,7 +137,7 @@ fn client_that_does_not_read_one_response_gets_others_and_loses_that_one_after_t
             .limits(|limits| limits.write_timeout = 50 * SHORT)
             .service();
         smol::spawn(within(serving)).detach();
-        let (ours, other) = UnixStream::pair().unwrap();
+        let (ours, other) = pipe();
         let _server = smol::spawn(within(service.http2_connection(other)));
         let mut sender = http2(ours, |builder| _ = builder.initial_stream_window_size(64 * 1024)).await;
         let mut ask = |tool, arguments| {
@@ -227,7 +226,7 @@ fn large_results_and_small_ones_pass_beside_each_other() {
 fn server_tells_a_client_of_lines_what_it_speaks() {
     run(async {
         let (service, _serving) = serving(router(&HandlerLog::default())).service();
-        let (mut client, stream) = UnixStream::pair().unwrap();
+        let (mut client, stream) = pipe();
         let served = smol::spawn(within(service.http2_connection(stream)));
         client.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n").await.unwrap();
         let refused = served.await.unwrap_err();

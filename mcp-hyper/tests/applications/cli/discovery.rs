@@ -133,6 +133,7 @@ fn call_of_a_url_without_a_tool_starts_no_server() {
 }
 
 #[test]
+#[cfg(unix)]
 fn file_is_bound_to_the_same_path_with_config_and_without() {
     let home = Home::new("linked");
     home.servers("elsewhere/mcp.json", json!({ "theirs": home.demo("theirs") }));
@@ -143,6 +144,7 @@ fn file_is_bound_to_the_same_path_with_config_and_without() {
 }
 
 #[test]
+#[cfg(unix)]
 fn servers_of_the_user_run_no_program_of_the_folder() {
     let home = Home::new("runs");
     let own = json!({

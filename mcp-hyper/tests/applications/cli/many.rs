@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use crate::common::auth_testbed::{AuthTestbed, visit};
 use crate::common::cli::{CommandOutput, output, program, script};
+#[cfg(unix)]
 use crate::common::terminal::TerminalProgram;
 use serde_json::{Value, json};
 
+#[cfg(unix)]
 use super::signals::runs;
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
@@ -22,8 +24,8 @@ impl Home {
         let path = std::env::temp_dir().join(format!("mcpio-many-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(path.join("project")).unwrap();
-        // As approvals are bound to it, without links.
-        Self(path.canonicalize().unwrap())
+        // As approvals are bound to it, without links. On Windows that would be no path that a user writes.
+        Self(if cfg!(windows) { path } else { path.canonicalize().unwrap() })
     }
 
     pub(super) fn path(&self, name: &str) -> String {
@@ -44,18 +46,31 @@ impl Home {
 
     /// The demo server, which writes its process id into a file first.
     pub(super) fn demo(&self, name: &str) -> Value {
+        if cfg!(windows) {
+            return self.batch_file(name);
+        }
         let script = format!("echo $$ >> '{}'; exec '{}' serve", self.path(name), program().display());
         json!({ "command": "sh", "args": ["-c", script] })
     }
 
+    /// The demo server behind a batch file, as `npx` is, which writes a number in place of its process id.
+    fn batch_file(&self, name: &str) -> Value {
+        let (marker, program) = (self.path(name), program());
+        let script = format!("@echo 1 >>\"{marker}\"\r\n@\"{}\" serve\r\n", program.display());
+        let file = self.path(&format!("{name}.cmd"));
+        fs::write(&file, script).unwrap();
+        json!({ "command": file })
+    }
+
     pub(super) fn processes(&self, name: &str) -> Vec<i32> {
         let text = fs::read_to_string(self.path(name)).unwrap_or_default();
-        text.lines().filter_map(|line| line.parse().ok()).collect()
+        text.lines().filter_map(|line| line.trim_end().parse().ok()).collect()
     }
 
     pub(super) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(program());
         command.args(args).current_dir(self.path("project")).env("HOME", &self.0).env("NO_COLOR", "1");
+        command.env("USERPROFILE", &self.0).env("APPDATA", self.path(".config"));
         command.env("XDG_STATE_HOME", self.path("state")).env("XDG_CONFIG_HOME", self.path(".config"));
         command
     }
@@ -86,6 +101,7 @@ pub(super) fn names<'a>(list: &'a Value, name: &str) -> Vec<&'a str> {
 
 /// F77, F82
 #[test]
+#[cfg(unix)]
 fn servers_are_shown_with_status_and_reason() {
     let home = Home::new("servers");
     let servers = json!({
@@ -250,6 +266,7 @@ fn commands_fail_with_the_causes_if_no_server_is_connected() {
 }
 
 #[test]
+#[cfg(unix)]
 fn every_command_says_that_changed_definitions_are_hidden() {
     let home = Home::new("changed");
     // The second run describes its only tool otherwise.
@@ -324,6 +341,7 @@ fn command_line_names_one_server_or_files() {
 }
 
 #[test]
+#[cfg(unix)]
 fn project_server_does_nothing_until_the_user_approves_it_on_a_terminal() {
     let home = Home::new("approve");
     let mut server = home.demo("theirs");
@@ -386,6 +404,7 @@ fn project_server_does_nothing_until_the_user_approves_it_on_a_terminal() {
 }
 
 #[test]
+#[cfg(unix)]
 fn approval_of_a_relative_program_is_bound_to_the_folder_of_the_project() {
     let home = Home::new("folder");
     // Each folder has a program and a file of variables of this name.
@@ -427,6 +446,7 @@ fn approval_of_a_relative_program_is_bound_to_the_folder_of_the_project() {
 }
 
 #[test]
+#[cfg(unix)]
 fn several_servers_are_approved_at_once_or_each() {
     let home = Home::new("several");
     let file = home.servers("project/.mcp.json", json!({ "a": home.demo("a"), "b": home.demo("b") }));
@@ -448,6 +468,7 @@ fn several_servers_are_approved_at_once_or_each() {
 }
 
 #[test]
+#[cfg(unix)]
 fn change_of_a_projects_file_of_variables_asks_again() {
     let home = Home::new("env-file");
     let mut server = home.demo("theirs");
@@ -476,6 +497,7 @@ fn change_of_a_projects_file_of_variables_asks_again() {
 }
 
 #[test]
+#[cfg(unix)]
 fn pipe_in_place_of_a_projects_file_is_refused_without_waiting() {
     let home = Home::new("pipe");
     let pipe = home.path("project/.mcp.json");
@@ -492,6 +514,7 @@ fn pipe_in_place_of_a_projects_file_is_refused_without_waiting() {
 }
 
 #[test]
+#[cfg(unix)]
 fn approval_can_be_revoked_without_a_terminal() {
     let home = Home::new("revoke");
     let file = home.servers("project/.mcp.json", json!({ "theirs": home.demo("theirs") }));
@@ -553,6 +576,7 @@ fn doctor_says_what_is_wrong_with_each_server_and_what_to_do() {
 }
 
 #[test]
+#[cfg(unix)]
 fn inputs_are_asked_for_on_the_terminal_and_passwords_are_hidden() {
     let home = Home::new("inputs");
     let script = format!("test \"$KEY-$NAME\" = hunter2-ann || exit 1; exec '{}' serve", program().display());
@@ -588,13 +612,15 @@ fn paths_of_hints_are_quoted() {
     let home = Home::new("quoted");
     let file = home.servers("project/my servers.json", json!({ "a b": { "command": "true" } }));
     let ran = home.run(&["doctor", "--config", &file]);
-    assert!(
-        Path::new(&file).exists() && ran.out.contains(&format!("--config '{file}' 'a b'")),
-        "{}",
-        ran.out
-    );
+    let quoted = if cfg!(windows) {
+        format!("--config \"{file}\" \"a b\"")
+    } else {
+        format!("--config '{file}' 'a b'")
+    };
+    assert!(Path::new(&file).exists() && ran.out.contains(&quoted), "{}", ran.out);
 }
 
+#[cfg(unix)]
 #[test]
 fn login_without_a_browser_ends_with_the_url_that_the_user_pastes() {
     let home = Home::new("paste");
@@ -607,6 +633,7 @@ fn login_without_a_browser_ends_with_the_url_that_the_user_pastes() {
 }
 
 /// Logs in with these words of the command line, and stores the tokens in this folder.
+#[cfg(unix)]
 fn log_in_by_pasting(home: &Home, tokens: &str, line: &[&str]) {
     let words = [&["login", "--no-browser", "--tokens", tokens], line].concat();
     let mut login = TerminalProgram::start(&mut home.command(&words));
@@ -620,6 +647,7 @@ fn log_in_by_pasting(home: &Home, tokens: &str, line: &[&str]) {
 }
 
 #[test]
+#[cfg(unix)]
 fn approval_says_that_the_user_is_logged_in_at_the_projects_url() {
     let home = Home::new("known-login");
     let town = smol::block_on(AuthTestbed::new());

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use mcp_proto::redact::Redactor;
 use mcp_proto::trace_file::{Sender, Trace, TraceEvent};
+#[cfg(unix)]
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -101,6 +102,7 @@ fn second_session_writes_its_trace_beside_that_of_the_first() {
 }
 
 #[test]
+#[cfg(unix)]
 fn tap_passes_signals_on() {
     let trace = TraceOf::new("signals");
     let mut child =
@@ -213,6 +215,7 @@ fn tap_needs_a_file_and_a_trace_is_one() {
 
 /// A client that reads one line and then goes away.
 #[test]
+#[cfg(unix)]
 fn closed_pipes_are_closed_on_the_other_side_too() {
     let trace = TraceOf::new("pipes");
     let start = Instant::now();
@@ -239,6 +242,7 @@ fn closed_pipes_are_closed_on_the_other_side_too() {
 }
 
 #[test]
+#[cfg(unix)]
 fn server_that_writes_faster_than_is_recorded_still_ends_at_a_signal() {
     let trace = TraceOf::new("fast");
     let mut command = tap(&trace, "exec yes");
@@ -308,12 +312,13 @@ impl HomeFolder {
         let folder = std::env::temp_dir().join(format!("mcp-home-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join(".cursor")).unwrap();
-        Self(folder.canonicalize().unwrap())
+        Self(if cfg!(windows) { folder } else { folder.canonicalize().unwrap() })
     }
 
     fn mcpio(&self, words: &[&str]) -> Output {
         let mut command = Command::new(program());
         command.args(words).current_dir(&self.0).env("HOME", &self.0).env_remove("XDG_CONFIG_HOME");
+        command.env("USERPROFILE", &self.0).env("APPDATA", self.0.join(".config"));
         command.env("XDG_STATE_HOME", self.0.join("state")).stdin(Stdio::null()).output().unwrap()
     }
 }
@@ -406,6 +411,7 @@ fn lines_until(output: &mut impl std::io::BufRead, end: &str) -> Vec<String> {
 }
 
 #[test]
+#[cfg(unix)]
 fn followed_trace_is_shown_as_it_is_written_and_in_the_files_after_it() {
     let trace = TraceOf::new("followed");
     let second = TraceOf(format!("{}.1", trace.0.display()).into());
@@ -512,7 +518,10 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        #[cfg(unix)]
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        #[cfg(windows)]
+        let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }

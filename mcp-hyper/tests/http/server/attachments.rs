@@ -79,7 +79,7 @@ fn handlers_read_the_values_that_the_application_attached() {
     let (headers, body) = call("mirror", &json!({}), Progress::Unwanted);
     bounded(async {
         // To a connection.
-        let (ours, theirs) = smol::net::unix::UnixStream::pair().unwrap();
+        let (ours, theirs) = pipe();
         let attachments = Attachments::new().with(Tenant(7));
         smol::spawn(within(service.connection_with(ours, None, attachments))).detach();
         let io = smol_hyper::rt::FuturesIo::new(theirs);

@@ -50,7 +50,7 @@ fn server_serves_connections_of_a_custom_accept_loop() {
 fn server_serves_a_pipe_like_a_socket() {
     let (service, _driver) = ServerOptions::new(router(&HandlerLog::default())).service();
     bounded(async {
-        let (ours, theirs) = smol::net::unix::UnixStream::pair().unwrap();
+        let (ours, theirs) = pipe();
         let server = smol::spawn(service.connection(ours));
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(smol_hyper::rt::FuturesIo::new(theirs)).await.unwrap();

@@ -183,7 +183,8 @@ fn connections_above_the_limit_wait() {
     third.call("echo", &json!({ "message": "third" }), Progress::Unwanted);
     third.stream.set_read_timeout(Some(SHORT_WAIT)).unwrap();
     let waited = io::Read::read(&mut third.stream, &mut [0]).unwrap_err();
-    assert_eq!(waited.kind(), io::ErrorKind::WouldBlock);
+    // The second is the kind on Windows.
+    assert!(matches!(waited.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut), "{waited:?}");
     first.echo("the first goes on");
     drop(second);
     third.stream.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -82,6 +82,7 @@ fn client_cancels_a_call() {
     run(async {
         let server = TestServer::start(|options| options);
         let (client, _driver) = connect(speaking(EraPolicy::Auto), &server.url);
+        client.ready().await.unwrap();
         let calling = client.call_tool("wait", json!({})).timeout(Duration::from_millis(50));
         assert!(calling.await.is_err());
         let log = server.log.clone();
