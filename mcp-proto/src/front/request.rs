@@ -49,10 +49,12 @@ use crate::{
 #[must_use = "a request is sent when it is polled, or by `start`"]
 pub struct Request<M: Method> {
     state: State<M>,
-    on_progress: Option<Box<dyn FnMut(ProgressParams) + Send>>,
     /// The length of the result in bytes, once it has arrived.
     received: usize,
 }
+
+/// What is called with the reports that nothing else takes.
+type OnProgress = Option<Box<dyn FnMut(ProgressParams) + Send>>;
 
 enum State<M: Method> {
     Draft(Draft<M>),
@@ -67,6 +69,7 @@ pub(super) struct Draft<M: Method> {
     pub(super) name: Option<Box<str>>,
     pub(super) params: Result<M::Params, Error>,
     pub(super) options: RequestOptions,
+    on_progress: OnProgress,
     /// Whether it passes the layers of the client by.
     #[cfg(feature = "client")]
     pub(super) skips_layers: bool,
@@ -82,10 +85,11 @@ impl<M: Method> Request<M> {
             name: None,
             params,
             options: RequestOptions::default(),
+            on_progress: None,
             #[cfg(feature = "client")]
             skips_layers: false,
         };
-        Self { state: State::Draft(draft), on_progress: None, received: 0 }
+        Self { state: State::Draft(draft), received: 0 }
     }
 
     /// Creates a request of the method `name`, with the parameters and the result of `M`.
@@ -174,10 +178,12 @@ impl<M: Method> Request<M> {
 
     /// Requests progress and calls `follow` with each report, in order, before the answer.
     ///
-    /// The task that awaits the request calls it. For a stream of progress, also for callbacks that are not `Send`, such
-    /// as those of JavaScript, see [`start`](Self::start).
+    /// The task that awaits the request, or its [`Call`], calls it. For a stream of progress, also for callbacks that are not
+    /// `Send`, such as those of JavaScript, see [`start`](Self::start).
     pub fn on_progress(mut self, follow: impl FnMut(ProgressParams) + Send + 'static) -> Self {
-        self.on_progress = Some(Box::new(follow));
+        if let State::Draft(draft) = &mut self.state {
+            draft.on_progress = Some(Box::new(follow));
+        }
         self.with(|options| options.progress = ProgressOption::Always)
     }
 
@@ -244,20 +250,12 @@ impl<M: Method> Future for Request<M> {
         if matches!(this.state, State::Draft(_))
             && let State::Draft(draft) = mem::replace(&mut this.state, State::Finished)
         {
-            let follow =
-                if this.on_progress.is_some() { FollowQueue::progress() } else { FollowQueue::Nothing };
-            match Call::start(draft, follow) {
+            match Call::start(draft, FollowQueue::Nothing) {
                 Ok(call) => this.state = State::Sent(call),
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
         let State::Sent(call) = &mut this.state else { return Poll::Ready(Err(Error::Finished)) };
-        if let Some(follow) = &mut this.on_progress {
-            // Progress ends with `None` once the outcome has arrived, so that every report precedes it.
-            while let Some(progress) = ready!(call.poll_progress(cx)) {
-                follow(progress);
-            }
-        }
         let answer = ready!(Pin::new(&mut *call).poll(cx));
         this.received = call.received;
         this.state = State::Finished;
@@ -292,6 +290,7 @@ pub struct Call<M: Method> {
     finished: bool,
     /// The length of the result in bytes, once it has arrived.
     received: usize,
+    on_progress: OnProgress,
     span: RequestSpan,
     driver_timer: Option<DriverTimer>,
     /// The layers around the request, which send it.
@@ -302,18 +301,22 @@ pub struct Call<M: Method> {
 
 impl<M: Method> Call<M> {
     /// Sends a draft, or passes it to the layers of the client.
-    fn start(draft: Draft<M>, follow: FollowQueue) -> Result<Self, Error> {
+    fn start(mut draft: Draft<M>, follow: FollowQueue) -> Result<Self, Error> {
+        let on_progress = draft.on_progress.take();
+        let follow = if on_progress.is_some() { FollowQueue::progress() } else { follow };
         #[cfg(feature = "client")]
         if !draft.skips_layers && draft.link.has_layers() {
             let link = draft.link.clone();
             let layered = LayeredCall::new(draft, follow)?;
             // Its timer and its tool are those of the request that the layers send.
             let mut call = Self::new(link, RequestId::UNSENT, None, None);
-            call.layered = Some(layered);
+            (call.layered, call.on_progress) = (Some(layered), on_progress);
             return Ok(call);
         }
         let Draft { link, name, params, options, .. } = draft;
-        Self::send(link, name.as_deref(), &params?, options, follow)
+        let mut call = Self::send(link, name.as_deref(), &params?, options, follow)?;
+        call.on_progress = on_progress;
+        Ok(call)
     }
 
     /// Sends a request.
@@ -368,6 +371,7 @@ impl<M: Method> Call<M> {
             by_name: false,
             finished: false,
             received: 0,
+            on_progress: None,
             span: RequestSpan::none(),
             method: PhantomData,
         }
@@ -526,6 +530,14 @@ impl<M: Method> Future for Call<M> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if self.finished {
             return Poll::Ready(Err(Error::Finished));
+        }
+        if self.on_progress.is_some() {
+            // Progress ends with `None` once the outcome has arrived, so that every report precedes it.
+            while let Some(progress) = ready!(self.poll_progress(cx)) {
+                if let Some(follow) = &mut self.on_progress {
+                    follow(progress);
+                }
+            }
         }
         #[cfg(feature = "client")]
         if let Some(layered) = &mut self.layered {

@@ -262,6 +262,24 @@ fn progress_arrives_in_order_and_before_the_result() {
     assert_eq!(*seen.lock().unwrap(), [1, 2, 3]);
 }
 
+/// A call that was sent before it is awaited keeps its callback.
+#[test]
+fn sent_call_reports_what_its_caller_has_not_taken() {
+    let mut s = ClientHarness::modern();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = seen.clone();
+    let call = s.client.call_tool("slow", json!({})).on_progress(move |progress| {
+        log.lock().unwrap().push(progress.progress.as_i64());
+    });
+    let mut call = call.start().unwrap();
+    let id = s.expect("tools/call");
+    s.receive(&[progress(&id, 1), progress(&id, 2), progress(&id, 3)]);
+    assert_eq!(ready(poll(&mut boxed(call.progress()))).unwrap().progress.as_i64(), Some(1));
+    s.receive(&[answer(&id, text("done"))]);
+    assert!(ready(poll(&mut call)).is_ok());
+    assert_eq!(*seen.lock().unwrap(), [Some(2), Some(3)]);
+}
+
 #[test]
 fn caller_can_await_progress() {
     let mut s = ClientHarness::modern();
