@@ -4,6 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::fmt::{Debug, Write as _};
 use core::mem;
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::Mutex;
 
@@ -174,27 +175,32 @@ pub(super) struct RunState {
 }
 
 /// A trace of machines, with their secrets.
-pub struct Recording(Arc<Mutex<Vec<u8>>>);
+pub struct Recording {
+    file: Arc<Mutex<Vec<u8>>>,
+    recorders: AtomicU64,
+}
 
 impl Default for Recording {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(TraceHeader::new("fuzz", UnixTime::EPOCH, false).to_line())))
+        let header = TraceHeader::new("fuzz", UnixTime::EPOCH, false);
+        Self { file: Arc::new(Mutex::new(header.to_line())), recorders: AtomicU64::new(0) }
     }
 }
 
 impl Recording {
-    /// A recorder that writes it.
+    /// A recorder that writes it. Each has its own connection, because each numbers its machines.
     pub fn recorder(&self) -> Option<MachineRecorder> {
-        let file = self.0.clone();
+        let file = self.file.clone();
+        let connection = self.recorders.fetch_add(1, Ordering::Relaxed);
         Some(MachineRecorder::new(move |record| {
-            let record = TraceRecord::new(Duration::ZERO, 1, TraceEvent::Machine(record));
+            let record = TraceRecord::new(Duration::ZERO, connection, TraceEvent::Machine(record));
             file.lock().unwrap().extend(record.to_line());
         }))
     }
 
     /// Runs its machines again. Returns the number of steps, and of the bytes of the trace.
     pub fn check(&self) -> (usize, usize) {
-        let file = self.0.lock().unwrap();
+        let file = self.file.lock().unwrap();
         let trace = Trace::parse(&file).unwrap();
         assert_eq!(trace.unread, []);
         match replay_machines(&trace) {
