@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | probing | no answer in time | the handshake beside the probe, on the same link; modern-only mode keeps waiting |
 //! | probing | the end of the link | a fresh link, and the handshake first on it |
+//! | probing | a late initialize result, of a handshake that led to the probe | as in the handshake |
 //! | handshake | a discovery result | stored until the handshake is answered; modern if that takes long |
 //! | handshake | an initialize result, and the probe is not answered yet | legacy; where the link can be reopened, not before the probe's answer or a short wait |
 //! | handshake | a discovery result and an initialize result, in either order | a fresh link, and only the probe on it, if there is time for another start; otherwise legacy |
@@ -74,7 +75,8 @@ pub(super) struct EraDetection {
     opening: LinkReason,
     /// The modern version of a server that answered the probe, and then accepted `initialize`.
     also_modern: Option<Revision>,
-    /// The requests that are not answered yet, with their numbers.
+    /// The requests that are not answered yet, with their numbers. An `initialize` that was not answered in time may be
+    /// among them beside a later one, and its answer counts too.
     sent: Vec<(i64, ConnectStep)>,
     /// Whether one of them was the last message written: then an error without an id can only answer it.
     was_written_last: bool,
@@ -108,7 +110,6 @@ impl EraDetection {
 
     /// Notes that a request was sent under this number.
     pub(super) fn note_sent(&mut self, request: ConnectStep, number: i64) {
-        self.sent.retain(|(_, sent)| *sent != request);
         self.sent.push((number, request));
         self.was_written_last = true;
     }
@@ -118,16 +119,12 @@ impl EraDetection {
         self.was_written_last = false;
     }
 
-    /// The unanswered request with this number.
-    pub(super) fn request_sent_as(&self, number: i64) -> Option<ConnectStep> {
-        self.sent.iter().find(|(sent, _)| *sent == number).map(|(_, request)| *request)
-    }
-
-    /// Removes and returns the request with this number, which is now answered.
-    pub(super) fn take_request(&mut self, number: i64) -> Option<ConnectStep> {
-        let request = self.request_sent_as(number)?;
-        self.sent.retain(|(sent, _)| *sent != number);
-        Some(request)
+    /// Removes and returns the request with this number, which is now answered, and whether it was sent again since: then
+    /// an error is no answer yet.
+    pub(super) fn take_request(&mut self, number: i64) -> Option<(ConnectStep, bool)> {
+        let at = self.sent.iter().position(|(sent, _)| *sent == number)?;
+        let (_, request) = self.sent.remove(at);
+        Some((request, self.sent.iter().skip(at).any(|(_, later)| *later == request)))
     }
 
     // --- Outputs ---
@@ -219,6 +216,16 @@ impl EraDetection {
         match (self.asked, &self.held) {
             (Some(asked @ EraRequest::Initialize { .. }), None) => {
                 let answer = self.read(asked, answer);
+                self.weigh(now, asked, answer)
+            }
+            // The late answer to an `initialize` that led to the probe: from now on this process serves legacy.
+            (Some(asked @ EraRequest::Probe { .. }), None) => {
+                let asked = asked.or_initialize();
+                let answer = self.read(asked, answer);
+                if !matches!(answer.evidence, Evidence::Initialized { .. }) {
+                    return DetectAction::Wait;
+                }
+                self.asked = Some(asked);
                 self.weigh(now, asked, answer)
             }
             _ => DetectAction::Wait,

@@ -284,8 +284,11 @@ impl Client {
         let wire = malformed.recovered.id.as_ref().and_then(|id| self.config.strictness.number_of(id));
         let (Some(wire), true) = (wire, malformed.may_be_answer()) else { return false };
         if matches!(self.connection.phase, Phase::Detecting)
-            && let Some(request) = self.detect.request_sent_as(wire)
+            && let Some((request, is_repeated)) = self.detect.take_request(wire)
         {
+            if is_repeated {
+                return true;
+            }
             let unreadable = Raw::new("null").map_err(|error| ErrorObject::new(0, error.to_string()));
             let act = self.detect.handle_answer(now, request, unreadable);
             self.perform_detect(now, act, out);
@@ -314,7 +317,10 @@ impl Client {
         if self.requests.is_ours(WireId(wire)) {
             self.note_number_as_string(&id);
         }
-        if let Some(request) = self.detect.take_request(wire) {
+        if let Some((request, is_repeated)) = self.detect.take_request(wire) {
+            if is_repeated && response.outcome.is_err() {
+                return;
+            }
             return self.handle_handshake_answer(now, request, response.outcome, out);
         }
         let wire = WireId(wire);
