@@ -5,11 +5,11 @@ use core::time::Duration;
 use crate::common::client::{ClientHarness, config};
 use crate::common::messages::{LEGACY, MODERN, discover_result, initialize_result};
 use mcp_proto::peer::client::{
-    ClientConfig, ConnectError, ConnectProgress, ConnectStep, ConnectTimeouts, EraPolicy, Event, LinkAction,
-    State,
+    ClientConfig, ConnectError, ConnectProgress, ConnectStep, ConnectTimeouts, EraPolicy, Event, KnownEra,
+    LinkAction, State,
 };
 use mcp_proto::peer::{Outcome, RequestOptions};
-use mcp_proto::schema::{Era, ListTools};
+use mcp_proto::schema::{Era, ListTools, Revision};
 use serde_json::{Value, json};
 
 fn seconds(count: u64) -> Duration {
@@ -312,4 +312,55 @@ fn each_step_of_connecting_is_reported() {
     let id = s.expect("initialize");
     s.answer(&id, initialize_result(LEGACY));
     assert_eq!(s.client.peer().connecting(), None, "it is ready");
+}
+
+/// A client that knows its server to be legacy, and has sent the probe after an `initialize` that was not answered in time.
+fn slow_legacy_server() -> (ClientHarness, Value, Value) {
+    let mut config = reopening();
+    config.known_era =
+        Some(KnownEra { era: Era::Legacy, version: Revision::V2025_11_25, probe_breaks_server: false });
+    let mut s = ClientHarness::open(config);
+    let initialize = s.expect("initialize");
+    s.advance(seconds(60));
+    let probe = s.expect("server/discover");
+    (s, initialize, probe)
+}
+
+fn ends_legacy(mut s: ClientHarness) {
+    assert_eq!(s.client.state(), State::Ready);
+    assert_eq!(s.client.peer().server().unwrap().era, Era::Legacy);
+    assert_eq!(s.client.poll_link(), None, "the same process");
+}
+
+/// C2.2, C2.15: from the late result on, this process serves legacy, also if it answers the probe.
+#[test]
+fn late_initialize_result_keeps_modern_requests_from_the_process() {
+    for answers_probe in [false, true] {
+        let (mut s, initialize, probe) = slow_legacy_server();
+        s.answer(&initialize, initialize_result(LEGACY));
+        if answers_probe {
+            s.answer(&probe, discover_result());
+        } else {
+            s.answer_error(&probe, -32601, None);
+        }
+        s.expect("notifications/initialized");
+        ends_legacy(s);
+    }
+}
+
+/// C2.15: the answer to the first of two `initialize` requests counts, unless it is an error.
+#[test]
+fn late_initialize_result_counts_although_the_request_was_repeated() {
+    for is_refused in [false, true] {
+        let (mut s, first, _) = slow_legacy_server();
+        s.advance(seconds(5));
+        let second = s.expect("initialize");
+        if is_refused {
+            refuse(&mut s, &first);
+        }
+        s.answer(if is_refused { &second } else { &first }, initialize_result(LEGACY));
+        s.advance(seconds(10));
+        s.expect("notifications/initialized");
+        ends_legacy(s);
+    }
 }
