@@ -165,12 +165,11 @@ impl ControlPlane {
     ///
     /// No such server is configured.
     pub fn revoke_approval(&mut self, now: Instant, server: ServerId) -> Result<(), UnknownServer> {
-        // Also one that finishes because it is removed, or because the host closes.
+        // Also one that finishes because it is removed or changed, or because the host closes.
         let state = self.servers.get_mut(&server).ok_or(UnknownServer)?;
-        if state.policy.approval.is_some() && state.is_removed() {
+        if state.policy.approval.is_some() && (state.is_removed() || !state.policy.is_approved) {
             state.policy.is_approved = false;
             self.end_grace(now, server);
-            return Err(UnknownServer);
         }
         let state = self.open_server(server)?;
         if state.policy.approval.is_some() && state.policy.is_approved {

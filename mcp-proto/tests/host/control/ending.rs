@@ -250,6 +250,21 @@ fn withdrawn_approval_ends_a_removed_server_and_that_of_a_closing_host_at_once()
     }
 }
 
+#[test]
+fn withdrawn_approval_ends_the_old_content_of_a_changed_server_at_once() {
+    let mut host = Host::new([("one", with_content("a", true))]);
+    let generation = host.connected("one");
+    let call = host.call("one");
+    host.actions();
+    host.configure([("one", with_content("b", false))]);
+    host.plane.revoke_approval(host.now, id("one")).unwrap();
+    let disconnection = Action::Disconnect { server: id("one"), generation };
+    assert_eq!(host.actions(), [Action::Abort { call }, disconnection]);
+    host.ended("one", generation, None);
+    assert_eq!(host.status("one"), Status::Unapproved);
+    assert_eq!(host.actions(), [Action::AskApproval { server: id("one"), content: content("b") }]);
+}
+
 /// F90
 #[test]
 fn approval_of_a_removed_server_and_that_of_a_closing_host_starts_nothing() {
