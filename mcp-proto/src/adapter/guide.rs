@@ -56,13 +56,16 @@
 //! A client over any reader and writer, with the sleep of any runtime:
 //!
 //! ```
-//! use std::future::pending;
+//! use std::future::{pending, poll_fn};
 //! use std::io;
+//! use std::pin::Pin;
 //! use std::sync::Arc;
+//! use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+//! use std::task::Poll;
 //! use std::time::Duration;
 //!
 //! use futures_lite::future::or;
-//! use futures_lite::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+//! use futures_lite::{AsyncRead, AsyncWrite, AsyncWriteExt};
 //! use mcp_proto::adapter::{self, ClientDriver, Clock, SystemClock};
 //! use mcp_proto::front::{Client, ClientHandlers};
 //! use mcp_proto::peer::client::{ClientConfig, LinkAction};
@@ -95,20 +98,23 @@
 //!     sleep: impl AsyncFn(Duration),
 //! ) {
 //!     let (mut buffer, mut block) = (vec![0; 65536], Vec::new());
-//!     let (mut is_readable, mut is_ending) = (true, false);
+//!     let (mut is_readable, wants_read, mut is_ending) = (true, AtomicBool::new(true), false);
 //!     loop {
 //!         let (due, mut next) = (driver.next_timeout(), Vec::new());
 //!         let event = {
 //!             let output = driver.next_output(due, |machine, _| {
 //!                 let action = machine.poll_link();
 //!                 let has_block = block.is_empty() && machine.poll_transmit(&mut next);
+//!                 wants_read.store(machine.wants_read(), Relaxed);
 //!                 (action.is_some() || has_block).then_some(action)
 //!             });
 //!             // Each future may be dropped: it has moved its bytes, or none.
 //!             let output = async { Event::Output(output.await.flatten()) };
-//!             let read = async {
-//!                 if is_readable { Event::Read(reader.read(&mut buffer).await) } else { pending().await }
-//!             };
+//!             // It is polled after the output, which may change whether the machine wants to read.
+//!             let read = poll_fn(|cx| match is_readable && wants_read.load(Relaxed) {
+//!                 true => Pin::new(&mut reader).poll_read(cx, &mut buffer).map(Event::Read),
+//!                 false => Poll::Pending,
+//!             });
 //!             let write = async {
 //!                 if block.is_empty() { pending().await } else { Event::Written(writer.write(&block).await) }
 //!             };

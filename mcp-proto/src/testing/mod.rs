@@ -4,6 +4,7 @@
 //!
 //! `pair` joins a router and a client in one line, by a byte stream or by HTTP (feature `std`):
 //!
+#![cfg_attr(feature = "std", doc = include_str!("router_pair.md"))]
 //!
 //! # Testing a transport
 //!
@@ -37,7 +38,6 @@
 //! assert!(pair.outcome(request).unwrap().decode::<ListTools>().is_ok());
 //! # Ok::<(), mcp_proto::peer::RequestError>(())
 //! ```
-#![cfg_attr(feature = "std", doc = include_str!("router_pair.md"))]
 #![allow(clippy::expect_used, clippy::panic, reason = "a broken contract is reported by a panic")]
 
 #[cfg(feature = "std")]
