@@ -110,7 +110,7 @@ pub struct Redactor {
 
 /// The digest of a frame of which only the beginning is kept, while it passes: see [`Redactor::cut_frame`].
 ///
-/// A redactor without [`Pseudonyms`](Redactor::pseudonyms), whose key it needs, makes an empty one.
+/// A redactor without pseudonyms (`Redactor::pseudonyms`), whose key it needs, makes an empty one.
 #[derive(Clone, Default)]
 pub struct FrameDigest(Option<KeyedHasher>);
 
