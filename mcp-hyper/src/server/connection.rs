@@ -281,6 +281,8 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Http2<Io, H> {
         builder
             .timer(SharedTimers(monitor.timers.clone()))
             .max_concurrent_streams(limits.streams)
+            // A client may cancel all its requests before one of them is accepted. The default of 20 would end the connection.
+            .max_pending_accept_reset_streams(usize::try_from(limits.streams).unwrap_or(usize::MAX))
             .max_header_list_size(limits.header_bytes)
             .max_send_buf_size(BUFFER)
             .keep_alive_interval(limits.ping_interval)

@@ -57,8 +57,10 @@ pub struct Stream {
 impl<S: AsyncRead + AsyncWrite + Unpin> Server<S> {
     /// Greets a client; takes so many streams at once.
     pub async fn handshake(stream: S, streams: u32) -> Self {
-        let greeting = Builder::new().max_concurrent_streams(streams).handshake(Io(stream));
-        Self(greeting.await.unwrap())
+        let mut builder = Builder::new();
+        // As the servers of this crate: a slow machine accepts requests after their cancellation.
+        builder.max_concurrent_streams(streams).max_pending_accept_reset_streams(200);
+        Self(builder.handshake(Io(stream)).await.unwrap())
     }
 
     /// The next request, unless the client has closed the connection.

@@ -1,8 +1,9 @@
 //! HTTP/2 over a stream that is open already, the one connection of its client.
 
+use std::pin::pin;
 use std::time::Duration;
 
-use futures_lite::future::{or, yield_now, zip};
+use futures_lite::future::{or, poll_once, yield_now, zip};
 use futures_lite::{AsyncReadExt as _, AsyncWriteExt as _};
 use h2::Reason;
 use http_body_util::BodyExt as _;
@@ -127,6 +128,38 @@ fn response_that_races_its_cancellation_is_discarded_and_frees_its_stream() {
         assert_eq!([one.unwrap(), other.unwrap()], ["http://localhost/mcp"; 2]);
         assert_eq!(client.close().await, CloseReason::Done);
         assert!(server.await >= 3, "all on the one connection");
+    });
+}
+
+/// C7.5: a client may cancel all calls that it may have in flight before the server has seen one of them.
+#[test]
+fn burst_of_cancellations_does_not_end_the_connection() {
+    run(async {
+        let (ours, other) = pipe();
+        let (client, driver) = modern().connect_stream(ours).unwrap();
+        let (service, serving) = serving(router(&HandlerLog::default())).service();
+        smol::spawn(within(serving)).detach();
+        let (mut driver, mut server) = (pin!(driver), pin!(service.http2_connection(other)));
+        let both = async { drop(zip(&mut driver, &mut server).await) };
+        or(async { drop(client.ready().await.unwrap()) }, both).await;
+        let wait = || client.call_tool("wait", json!({})).start().unwrap();
+        let calls: Vec<_> = (0..150).map(|_| wait()).collect();
+        // Only the client runs: the requests and their ends arrive together.
+        for _ in 0..20 {
+            poll_once(&mut driver).await;
+        }
+        drop(calls);
+        for _ in 0..20 {
+            poll_once(&mut driver).await;
+        }
+        let both = async { drop(zip(&mut driver, &mut server).await) };
+        let call = async { client.call_tool("echo", json!({ "message": "after" })).await };
+        let answer = or(async { Some(call.await) }, async {
+            both.await;
+            None
+        })
+        .await;
+        assert_eq!(answer.expect("the connection lives").unwrap().text_content(), "after");
     });
 }
 
