@@ -394,6 +394,7 @@ fn tap_is_installed_nowhere_if_the_place_is_not_clear() {
     fs::write(&twice, one).unwrap();
     let mut command = Command::new(program());
     command.args(["tap", "install", "cursor", "demo"]).current_dir(home.0.join("work")).env("HOME", &home.0);
+    command.env("USERPROFILE", &home.0);
     let refused = command.output().unwrap();
     assert!(String::from_utf8_lossy(&refused.stderr).contains("several files"), "{refused:?}");
     assert_eq!(fs::read_to_string(&twice).unwrap(), one);
