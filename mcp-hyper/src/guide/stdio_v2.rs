@@ -87,9 +87,9 @@
 //! |---|--:|--:|
 //! | instructions, 2026-07-28, one at a time | 51 k | 166 k |
 //! | instructions, 2025-11-25, 64 in flight | 35 k | 159 k |
-//! | time of lines, one at a time · 64 in flight | 1 · 1 | 4.7 · 3.8 |
+//! | time, 2026-07-28, one at a time · 64 in flight | 1 · 1 | 4.7 · 3.8 |
 //! | bytes, 2026-07-28 · 2025-11-25 | 731 · 398 | 794 · 493 |
-//! | writes, one at a time · 64 in flight | 2 · 0.03 | 3 · 0.08 |
+//! | writes, 2026-07-28, one at a time · 64 in flight | 2 · 0.03 | 3 · 0.08 |
 //! | memory of a client, at most | 8.2 MB | 9.9 MB |
 //!
 //! HTTP/2 itself (the crates `h2`, `hyper`, `http` and `bytes`, without the memory that they copy and allocate) takes about 60 k

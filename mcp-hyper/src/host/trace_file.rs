@@ -173,7 +173,7 @@ mod tests {
 
     use bytes::Bytes;
     use http::HeaderMap;
-    use mcp_proto::trace_file::{Sender, Trace, TraceEvent, TracedFrame};
+    use mcp_proto::trace_file::{Sender, Trace, TraceEvent, TraceRecord, TracedFrame};
     use mcp_proto::transport::http::{ExchangeEnd, ExchangeId};
     use mcp_smol::WireDirection;
 
@@ -253,7 +253,7 @@ mod tests {
         for (number, path) in paths.iter().enumerate() {
             assert!(fs::exists(path.with_extension("trace.1")).unwrap(), "{path:?}");
             let trace = read(path);
-            let own = |it: &&mcp_proto::trace_file::TraceRecord| it.event == closed(&number.to_string());
+            let own = |it: &&TraceRecord| it.event == closed(&number.to_string());
             assert!(
                 trace.records.len() > 1 && trace.records.iter().filter(own).count() + 2 > trace.records.len()
             );

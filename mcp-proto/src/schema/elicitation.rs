@@ -344,6 +344,7 @@ impl InputRequiredResult {
 /// On the wire it has a `method` and `params`; other members, such as those of a JSON-RPC envelope, are not kept.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::large_enum_variant)]
+#[non_exhaustive]
 pub enum InputRequest {
     /// Elicitation: asks the user.
     Elicit(ElicitParams),

@@ -14,6 +14,7 @@ use crate::rpc::{Raw, first_member};
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#result-types>
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ResultType {
     /// The method's own result. A result without `resultType` is of this kind.
     Complete,

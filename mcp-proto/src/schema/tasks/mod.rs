@@ -129,6 +129,7 @@ detailed! {
 
 /// Status of a task, with its input requests, result or error.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum TaskState<'a> {
     /// The operation is in progress.
     Working,

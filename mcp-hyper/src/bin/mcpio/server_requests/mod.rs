@@ -90,7 +90,10 @@ fn elicit(person: &mut TerminalPrompt, server: &str, params: &ElicitParams) -> A
                 Ok(ElicitResult::decline())
             }
         },
-        _ => Ok(ElicitResult::decline()),
+        _ => {
+            person.print("This program cannot ask for it: it is declined.");
+            Ok(ElicitResult::decline())
+        }
     }
 }
 
