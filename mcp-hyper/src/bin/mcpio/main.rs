@@ -442,6 +442,10 @@ impl Options {
         if is_final || line.iter().any(|word| word == "--") {
             return read;
         }
+        let follows_option = |at: usize| {
+            let before = at.checked_sub(1).and_then(|before| line.get(before));
+            before.is_some_and(|word| word.to_string_lossy().starts_with("--"))
+        };
         let urls = (1..line.len()).rev().filter(|at| line.get(*at).is_some_and(|word| is_url(word)));
         let mut refused = None;
         for at in urls {
@@ -450,6 +454,8 @@ impl Options {
             dashed.extend(["--".into(), url]);
             match Self::try_parse_from(dashed) {
                 Ok(options) => return Ok(options),
+                // It may be the value of an option.
+                Err(_) if follows_option(at) => {}
                 Err(error) => refused = refused.or(Some(error)),
             }
         }
@@ -535,6 +541,8 @@ mod tests {
         assert_eq!(server(&["tools", url, "--issuer", "https://i"]).1, [url]);
         // After dashes it is an argument of the command.
         assert_eq!(server(&["tools", "--", "server", url]).1, ["server", url]);
+        let replay = read(&["mcpio", "replay", "--server", url, "file"]).unwrap().command;
+        assert!(matches!(replay, Some(Command::Replay(options)) if options.command.is_empty()));
         assert_eq!(read(&["mcpio", "tolls", url]).unwrap_err().exit_code(), 2);
         assert!(matches!(read(&["mcpio", "login", url]).unwrap().command, Some(Command::Login { .. })));
     }
