@@ -1,7 +1,7 @@
 //! The whole transport over HTTP without a socket: a client, a server, and a network that injects every kind of fault.
 //!
-//! Each run is determined by its seed. `MCP_SIM_SEEDS=100000` runs more of them; a seed that fails prints the command
-//! that runs it alone.
+//! Each run is determined by its seed. `MCP_SIM_SEEDS=100000` runs more of them, from `MCP_SIM_FIRST` on; a seed that fails
+//! prints the command that runs it alone. `tests/long` runs more and more of them.
 
 mod cluster;
 mod directed;
@@ -38,7 +38,10 @@ fn seeds() -> std::ops::Range<u64> {
     let number = |name| env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
     match number("MCP_SIM_SEED") {
         Some(seed) => seed..seed.saturating_add(1),
-        None => 0..number("MCP_SIM_SEEDS").unwrap_or(SEEDS),
+        None => {
+            let first = number("MCP_SIM_FIRST").unwrap_or(0);
+            first..first.saturating_add(number("MCP_SIM_SEEDS").unwrap_or(SEEDS))
+        }
     }
 }
 
