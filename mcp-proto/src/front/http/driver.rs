@@ -60,7 +60,6 @@ struct SessionRun<H: HandlerMode> {
     /// `None` after a pause, until the session is polled next.
     driver: Option<Box<ServerDriver<SessionMachine, H>>>,
     state: Arc<TaskWaker<SessionId>>,
-    waker: Waker,
     deadline: Option<Instant>,
 }
 
@@ -144,9 +143,7 @@ impl<H: HandlerMode> HttpServerDriver<H> {
         for cell in arrivals {
             let id = cell.id;
             let state = TaskWaker::new(id, self.service.session_signal.clone());
-            let waker = Waker::from(state.clone());
-            self.sessions
-                .insert(id, Box::new(SessionRun { cell, driver: None, state, waker, deadline: None }));
+            self.sessions.insert(id, Box::new(SessionRun { cell, driver: None, state, deadline: None }));
             self.run_session(id, self.service.is_closing());
         }
     }
@@ -158,7 +155,8 @@ impl<H: HandlerMode> HttpServerDriver<H> {
         if let Some(deadline) = running.deadline.take() {
             self.timers.remove(&(deadline, id));
         }
-        let mut cx = Context::from_waker(&running.waker);
+        let waker = Waker::from(running.state.clone());
+        let mut cx = Context::from_waker(&waker);
         let driver = running
             .driver
             .get_or_insert_with(|| Box::new(session_driver(&self.service, &self.router, &running.cell)));
@@ -187,9 +185,9 @@ impl<H: HandlerMode> HttpServerDriver<H> {
         }
         self.timers.extend(running.deadline.map(|deadline| (deadline, id)));
         self.service.sessions.set_idle(id, idle_since);
-        // Later changes call the stored waker. Changes before it was stored would be missed.
+        // Later changes call the waker. Changes before it was stored would be missed.
         if running.cell.has_changes() || closing != self.service.is_closing() {
-            running.waker.wake_by_ref();
+            waker.wake();
         }
     }
 }

@@ -206,7 +206,8 @@ impl VersionHeader {
 ///
 /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management>
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SessionId(u128);
+// Bytes, as the alignment of `u128` would leave gaps in the tables of sessions.
+pub struct SessionId([u8; 16]);
 
 impl SessionId {
     /// Creates an id from 16 bytes of a secure random source.
@@ -220,7 +221,7 @@ impl SessionId {
     /// ```
     #[must_use]
     pub const fn from_entropy(bytes: [u8; 16]) -> Self {
-        Self(u128::from_be_bytes(bytes))
+        Self(bytes)
     }
 
     /// Parses an id in the form that `Display` writes.
@@ -228,7 +229,8 @@ impl SessionId {
     pub fn parse(text: &[u8]) -> Option<Self> {
         let text = <&[u8; 32]>::try_from(text).ok()?;
         let digit = |byte: u8| char::from(byte).to_digit(16).filter(|_| !byte.is_ascii_uppercase());
-        text.iter().try_fold(0, |id, &byte| Some(id << 4 | u128::from(digit(byte)?))).map(Self)
+        let id = text.iter().try_fold(0, |id, &byte| Some(id << 4 | u128::from(digit(byte)?)))?;
+        Some(Self(u128::to_be_bytes(id)))
     }
 
     /// Writes the id behind the prefix of its instance, as clients know it.
@@ -288,9 +290,9 @@ pub struct SessionPrefixError;
 
 error_text! { SessionPrefixError => "a session prefix is 1 to 32 ASCII letters, digits, '-' and '_'" }
 
-display_text! { SessionId(inner) => "{:032x}", inner }
+display_text! { SessionId(inner) => "{:032x}", u128::from_be_bytes(*inner) }
 
-debug_fields! { SessionId(inner) => "session {:04x}…", inner >> 112 }
+debug_fields! { SessionId(inner) => "session {:04x}…", u128::from_be_bytes(*inner) >> 112 }
 
 /// The text before the session id in a query.
 pub(super) const SESSION_QUERY: &str = "session=";
