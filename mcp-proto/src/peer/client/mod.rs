@@ -236,7 +236,11 @@ impl Client {
         }
         match &request.stage {
             Stage::AwaitingInput(step) => step.input_set().map_or((), |set| self.withdraw_input(set)),
-            Stage::Following(followed) => self.tasks.unindex(id, followed),
+            Stage::Following(followed) => {
+                self.tasks.unindex(id, followed);
+                let sets = followed.input_sets.clone();
+                sets.into_iter().for_each(|set| self.withdraw_input(set));
+            }
             Stage::Queued(_) | Stage::Sent => {}
         }
         // It is large: it leaves the table once all else is done.

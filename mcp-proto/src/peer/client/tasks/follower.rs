@@ -557,7 +557,7 @@ pub(in crate::peer::client) struct FollowedTask {
     /// The `tasks/result` request in flight.
     pub(super) result: Option<RequestId>,
     /// The input sets that the application was asked for on behalf of the task.
-    pub(super) input_sets: Vec<InputSetId>,
+    pub(in crate::peer::client) input_sets: Vec<InputSetId>,
 }
 
 impl FollowedTask {

@@ -175,6 +175,21 @@ fn client_cancels_input_requests_when_their_task_ends() {
     s.expect_silence();
 }
 
+/// Found by the exhaustive model of tasks: the request ended, and its input stayed open until the link ended.
+#[test]
+fn closing_client_cancels_the_input_of_a_task_with_its_request() {
+    let mut s = eliciting();
+    let request = started_task(&mut s);
+    let id = answer_poll(&mut s);
+    s.answer(&id, asking(&["name"]));
+    let ids = input_requests(&mut s);
+    s.client.at(s.now).close();
+    s.advance(Duration::from_secs(2));
+    assert!(matches!(s.outcome(request), Outcome::Lost(LostReason::Closed)));
+    let cancelled = |event: &Event| matches!(event, Event::RequestCancelled { id, .. } if *id == ids[0]);
+    assert!(s.take_events().iter().any(cancelled));
+}
+
 /// C14.4
 #[test]
 fn application_with_manual_input_sees_the_waiting_task_and_answers_it() {
