@@ -94,7 +94,7 @@ struct Run<C, O> {
 /// Runs the operations that a fuzzer's bytes encode twice, with whole and with split input, and checks the contracts.
 pub(super) fn fuzz<T: Target>(data: &[u8]) {
     let Ok(run) = Run::arbitrary_take_rest(Unstructured::new(data)) else { return };
-    let [whole, split] = [ChunkMode::Whole, ChunkMode::Bytewise]
+    let [whole, split] = [ChunkMode::Whole, ChunkMode::Chunks(1)]
         .map(|chunk_mode| execute::<T>(&run, chunk_mode, |target, operation| target.apply(operation)));
     assert_eq!(whole, split, "contract 4: chunk invariance");
 }
@@ -156,22 +156,23 @@ fn execute<T: Target>(
 }
 
 /// How input is split before the machine sees it.
-#[derive(Clone, Copy)]
-enum ChunkMode {
+#[derive(Clone, Copy, Debug)]
+pub enum ChunkMode {
     Whole,
-    Bytewise,
+    /// Into chunks of this number of bytes at most.
+    Chunks(usize),
 }
 
 /// The clock, the requests and the transcript of a run.
-pub(super) struct RunState {
-    pub(super) now: Instant,
+pub struct RunState {
+    pub now: Instant,
     /// Whether the machine has reported its end.
-    pub(super) closed: bool,
+    pub closed: bool,
     /// The accepted requests, and whether each has its outcome.
     requests: BTreeMap<RequestId, bool>,
     transcript: String,
     chunk_mode: ChunkMode,
-    pub(super) recording: Recording,
+    pub recording: Recording,
 }
 
 /// A trace of machines, with their secrets.
@@ -215,7 +216,7 @@ impl Recording {
 debug_fields! { Recording {} }
 
 impl RunState {
-    fn new(chunk_mode: ChunkMode) -> Self {
+    pub fn new(chunk_mode: ChunkMode) -> Self {
         Self {
             now: Instant::ORIGIN,
             closed: false,
@@ -235,15 +236,15 @@ impl RunState {
     }
 
     /// Adds a line to the transcript.
-    pub(super) fn note(&mut self, output: &impl Debug) {
+    pub fn note(&mut self, output: &impl Debug) {
         let _ = writeln!(self.transcript, "{:?} {output:?}", self.now);
     }
 
     /// Splits input.
-    pub(super) fn split(&self, bytes: &[u8]) -> Vec<Bytes> {
+    pub fn split(&self, bytes: &[u8]) -> Vec<Bytes> {
         match self.chunk_mode {
             ChunkMode::Whole => Vec::from([Bytes::copy_from_slice(bytes)]),
-            ChunkMode::Bytewise => bytes.chunks(1).map(Bytes::copy_from_slice).collect(),
+            ChunkMode::Chunks(size) => bytes.chunks(size).map(Bytes::copy_from_slice).collect(),
         }
     }
 
@@ -257,20 +258,20 @@ impl RunState {
         self.now = Instant::from_origin(since_origin);
     }
 
-    pub(super) fn accept(&mut self, accepted: Result<RequestId, RequestError>) {
+    pub fn accept(&mut self, accepted: Result<RequestId, RequestError>) {
         self.note(&accepted);
         if let Ok(request) = accepted {
             assert!(self.requests.insert(request, false).is_none(), "a handle is used twice");
         }
     }
 
-    pub(super) fn resolve(&mut self, request: RequestId) {
+    pub fn resolve(&mut self, request: RequestId) {
         let before = self.requests.insert(request, true);
         assert_eq!(before, Some(false), "contract 1: {request:?} is unknown or ended twice");
     }
 
     /// The number of accepted requests without an outcome.
-    fn unresolved(&self) -> usize {
+    pub fn unresolved(&self) -> usize {
         self.requests.values().filter(|&&resolved| !resolved).count()
     }
 
@@ -353,16 +354,17 @@ pub(super) fn config(mode: u8, keepalive: bool, tight: bool) -> ClientConfig {
     config
 }
 
-pub(super) struct Application<T> {
-    pub(super) client: T,
-    pub(super) run: RunState,
+/// A client with the requests and watches of its application.
+pub struct Application<T> {
+    pub client: T,
+    pub run: RunState,
     inbound: Vec<InboundId>,
     /// The watches, and whether the end of each was reported.
     watches: BTreeMap<WatchId, bool>,
 }
 
 impl<T: ClientTransport> Application<T> {
-    pub(super) fn new(client: T, run: RunState) -> Self {
+    pub fn new(client: T, run: RunState) -> Self {
         Self { client, run, inbound: Vec::new(), watches: BTreeMap::new() }
     }
 
@@ -370,7 +372,7 @@ impl<T: ClientTransport> Application<T> {
         ClientCommands::new(&mut self.client, self.run.now)
     }
 
-    pub(super) fn request<M: Method>(&mut self, params: &M::Params, options: RequestOptions) {
+    pub fn request<M: Method>(&mut self, params: &M::Params, options: RequestOptions) {
         let accepted = self.commands().request::<M>(params, options);
         self.run.accept(accepted);
     }
@@ -426,11 +428,11 @@ impl<T: ClientTransport> Application<T> {
         self.commands().close();
     }
 
-    pub(super) fn abort(&mut self, reason: LostReason) {
+    pub fn abort(&mut self, reason: LostReason) {
         self.commands().abort(reason);
     }
 
-    pub(super) fn handle_event(&mut self, event: Event) {
+    pub fn handle_event(&mut self, event: Event) {
         match event {
             Event::Outcome { request, .. } => self.run.resolve(request),
             Event::Progress { request, .. }
@@ -450,7 +452,7 @@ impl<T: ClientTransport> Application<T> {
         }
     }
 
-    pub(super) fn check(&self, queued: usize) {
+    pub fn check(&self, queued: usize) {
         let peer = self.client.peer();
         peer.check();
         // The machine polls tasks by itself, and drops the polls of requests that have their outcome.

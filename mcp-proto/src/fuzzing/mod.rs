@@ -22,7 +22,7 @@ mod trace_file;
 mod wire;
 
 pub use auth::{challenge, fetch_policy, metadata, token_answer};
-pub use harness::Recording;
+pub use harness::{Application, ChunkMode, Recording, RunState};
 pub use host::{host_config, host_control, host_names, host_results};
 pub use sse::{redact, sse};
 pub use trace_file::trace_file;

@@ -3,6 +3,7 @@
 
 #[cfg(feature = "client")]
 pub mod client;
+pub mod exhaustive;
 #[cfg(all(feature = "std", feature = "client", feature = "server", feature = "testing"))]
 pub mod front;
 #[cfg(all(feature = "std", feature = "client", feature = "server", feature = "http", feature = "testing"))]

@@ -5,5 +5,7 @@ mod config;
 mod consent;
 mod consent_facts;
 mod control;
+#[path = "../common/exhaustive.rs"]
+mod exhaustive;
 mod skills;
 mod tools;

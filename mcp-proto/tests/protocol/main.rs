@@ -4,6 +4,8 @@
 mod common;
 
 mod client;
+#[cfg(feature = "fuzzing")]
+mod exhaustive;
 mod growth;
 mod http_client;
 mod http_server;

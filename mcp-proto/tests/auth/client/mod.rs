@@ -12,6 +12,8 @@ mod pages;
 #[cfg(feature = "seal")]
 mod pending_logins;
 mod properties;
+#[cfg(all(feature = "client", feature = "server", feature = "testing"))]
+mod refresh;
 mod registration;
 mod renewal;
 mod scopes;

@@ -1,5 +1,6 @@
 //! The decisions of a host about many servers: starts, outages and calls.
 
+mod approvals;
 mod calls;
 mod driver;
 mod ending;

@@ -14,6 +14,6 @@ mod requests;
 mod robustness;
 mod server_requests;
 mod slow;
-mod tasks;
+pub(crate) mod tasks;
 mod watch;
 mod wire_rules;
