@@ -337,5 +337,11 @@ impl Model for Approvals {
 
 #[test]
 fn server_starts_only_with_its_approval_in_every_order() {
-    explore::<Approvals>(Search { name: "approvals", cases: 4, depth: 4, least_paths: 4_500, least_states: 2_500 });
+    explore::<Approvals>(Search {
+        name: "approvals",
+        cases: 4,
+        depth: 4,
+        least_paths: 4_500,
+        least_states: 2_500,
+    });
 }
