@@ -417,6 +417,9 @@ impl<F: Framing> Transport<Client, F> {
     /// Returns whether to open or close the connection.
     ///
     /// [`LinkAction::CloseWrite`] is returned only when no output is queued.
+    ///
+    /// After [`LinkAction::Open`] the timeout of connecting runs from the next call that carries the time: a driver that
+    /// opens the connection in the background calls [`handle_timeout`](Self::handle_timeout) before it waits.
     #[must_use]
     pub fn poll_link(&mut self) -> Option<LinkAction> {
         let action = self.peer.poll_link(self.framing.queued() == 0);
