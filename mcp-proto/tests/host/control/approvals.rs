@@ -74,7 +74,10 @@ struct Approvals {
 
 impl Approvals {
     fn configure(&mut self, content_of: Option<usize>) {
-        self.content = content_of;
+        // A host that closes ignores it.
+        if !self.is_closing {
+            self.content = content_of;
+        }
         let policy = content_of.map(|at| {
             let mut policy = SERVER.1[at];
             policy.is_approved = self.approved[at];

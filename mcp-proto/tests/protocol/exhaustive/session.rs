@@ -173,7 +173,16 @@ impl Script for SessionModel {
         self.http.call();
         self.http.world.drain();
         self.receive();
-        while self.serve() {
+        loop {
+            while self.serve() {
+                self.http.world.drain();
+                self.receive();
+            }
+            if self.http.has_ended(earlier) {
+                break;
+            }
+            // The notification that opens the session may wait to be sent again, and the call for it.
+            self.http.world.pass();
             self.http.world.drain();
             self.receive();
         }
