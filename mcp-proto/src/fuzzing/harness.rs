@@ -236,7 +236,7 @@ impl RunState {
     }
 
     /// Adds a line to the transcript.
-    pub fn note(&mut self, output: &impl Debug) {
+    pub(super) fn note(&mut self, output: &impl Debug) {
         let _ = writeln!(self.transcript, "{:?} {output:?}", self.now);
     }
 
@@ -372,7 +372,7 @@ impl<T: ClientTransport> Application<T> {
         ClientCommands::new(&mut self.client, self.run.now)
     }
 
-    pub fn request<M: Method>(&mut self, params: &M::Params, options: RequestOptions) {
+    pub(super) fn request<M: Method>(&mut self, params: &M::Params, options: RequestOptions) {
         let accepted = self.commands().request::<M>(params, options);
         self.run.accept(accepted);
     }

@@ -20,13 +20,16 @@ pub enum Drive {
     Chunked,
 }
 
-/// A machine in its environment, and what may happen to it.
+/// A machine in its environment, and the choices that change both.
 pub trait Model: Sized {
     type Choice: Copy + Debug;
+    /// Whether two paths of the same choices that are observed to do the same have led to the same state. Else all paths are
+    /// continued.
+    const IS_OBSERVED_WHOLE: bool;
 
     /// The state before the first choice, of one of several cases.
     fn start(case: usize, drive: Drive) -> Self;
-    /// What may happen next.
+    /// The choices that are possible now.
     fn choices(&self) -> Vec<Self::Choice>;
     /// Makes a choice happen, and checks the state afterwards.
     fn apply(&mut self, choice: Self::Choice);
@@ -65,7 +68,8 @@ const RECORDED: usize = 50;
 
 /// Tries all paths, and prints how many there are.
 ///
-/// A path is not continued if the same choices in another order have been observed to do the same.
+/// A path is not continued if the same choices in another order have been observed to do the same, in models that
+/// [`IS_OBSERVED_WHOLE`](Model::IS_OBSERVED_WHOLE).
 pub fn explore<M: Model>(search: Search) {
     let Search { name, cases, depth, least_paths, least_states } = search;
     let more: usize =
@@ -84,8 +88,12 @@ pub fn explore<M: Model>(search: Search) {
         let whole = replay(if is_recorded { Drive::Recorded } else { Drive::Whole });
         paths += 1;
         let observations = whole.observations();
-        let unordered = choices.iter().map(|choice| hash(&format!("{choice:?}"))).fold(0, u64::wrapping_add);
-        if !states.insert((*case, unordered, hash(&observations))) {
+        let made = if M::IS_OBSERVED_WHOLE {
+            choices.iter().map(|choice| hash(&format!("{choice:?}"))).fold(0, u64::wrapping_add)
+        } else {
+            hash(&format!("{choices:?}"))
+        };
+        if !states.insert((*case, made, hash(&observations))) {
             continue;
         }
         let chunked = replay(Drive::Chunked);
@@ -99,6 +107,16 @@ pub fn explore<M: Model>(search: Search) {
     }
     println!("{name}: {paths} paths, {} states", states.len());
     assert!(paths >= least_paths && states.len() >= least_states, "{name} explores too little");
+}
+
+/// Repeats an action until it finds nothing to do.
+pub fn exhaust(mut act: impl FnMut() -> bool) {
+    for step in 0.. {
+        assert!(step < 1000, "an action never ends");
+        if !act() {
+            break;
+        }
+    }
 }
 
 fn hash(text: &str) -> u64 {

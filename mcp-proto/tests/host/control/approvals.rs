@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use super::*;
-use crate::exhaustive::{Drive, Model, Search, explore};
+use crate::exhaustive::{Drive, Model, Search, exhaust, explore};
 
 /// The server, and the policies with the contents that it has in turn. They are digests, which take long.
 static SERVER: LazyLock<(ServerId, [ServerPolicy; 2])> = LazyLock::new(|| {
@@ -58,7 +58,7 @@ struct Approvals {
     approved: [bool; 2],
     /// Whether the user was asked for each content, and has not answered.
     asked: [bool; 2],
-    /// The connection that the driver has, and what it was started with.
+    /// The connection of the driver, and the content with which it was started.
     open: Option<(Generation, usize)>,
     is_connected: bool,
     /// Whether the end of the connection was asked for.
@@ -190,9 +190,11 @@ impl Approvals {
     /// Lets time pass until nothing is left to do, or the driver and the user do nothing.
     fn settle(&mut self, serves: bool, until: impl Fn(&Self) -> bool) {
         for _ in 0..500 {
-            while serves && self.serve() {
+            exhaust(|| {
+                let any = serves && self.serve();
                 self.poll_events();
-            }
+                any
+            });
             self.poll_events();
             if until(self) {
                 return;
@@ -207,6 +209,7 @@ impl Approvals {
 
 impl Model for Approvals {
     type Choice = Choice;
+    const IS_OBSERVED_WHOLE: bool = false;
 
     /// The case says which contents the user has approved before.
     fn start(case: usize, drive: Drive) -> Self {
@@ -344,7 +347,7 @@ fn server_starts_only_with_its_approval_in_every_order() {
         name: "approvals",
         cases: 4,
         depth: 4,
-        least_paths: 4_500,
-        least_states: 2_500,
+        least_paths: 10_000,
+        least_states: 10_000,
     });
 }

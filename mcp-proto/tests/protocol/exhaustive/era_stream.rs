@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::world::{Script, Scripted, StreamOutput, World};
 use crate::common::client::config;
-use crate::common::exhaustive::{Drive, Search, explore};
+use crate::common::exhaustive::{Drive, Search, exhaust, explore};
 use crate::common::messages::{LEGACY, answer, discover_result, error, initialize_result, request, text};
 
-/// What the server is.
+/// The kind of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Server {
     /// It speaks 2026-07-28 alone.
@@ -78,7 +78,7 @@ struct EraModel {
     handshakes: Vec<Value>,
     /// Whether the present process has accepted `initialize`.
     is_initialized: bool,
-    /// The requests that were answered or dropped.
+    /// The calls of the application.
     calls: Vec<RequestId>,
     has_failed: bool,
     /// Whether the application has ended the connection.
@@ -314,10 +314,7 @@ impl Script for EraModel {
             let call = call.expect("a ready client accepts requests");
             self.world.drain();
             self.receive();
-            while self.serve() {
-                self.world.drain();
-                self.receive();
-            }
+            exhaust(|| self.serve_once());
             assert!(matches!(self.world.ended[&call], Outcome::Result(_)), "{:?}", self.world.ended[&call]);
         }
     }

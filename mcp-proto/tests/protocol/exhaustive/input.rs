@@ -55,7 +55,7 @@ struct InputModel {
     rounds: usize,
     /// The states that the server has issued and the client has not returned, with the number of inputs.
     states: Vec<(String, usize)>,
-    /// The ids of the server's requests, and those that the client has answered.
+    /// The number of the server's requests, and the ids of those that the client has answered.
     asked: usize,
     replies: BTreeSet<String>,
     is_withdrawn: bool,

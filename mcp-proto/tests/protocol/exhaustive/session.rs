@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::http::{Fault, HttpWorld};
 use super::world::{Script, Scripted, World};
-use crate::common::exhaustive::{Drive, Search, explore};
+use crate::common::exhaustive::{Drive, Search, exhaust, explore};
 use crate::common::http_client::legacy_config;
 use crate::common::messages::{LEGACY, answer, initialize_result, text};
 
@@ -77,10 +77,7 @@ impl Script for SessionModel {
             timeouts: 0,
         };
         model.receive();
-        while model.serve() {
-            model.http.world.drain();
-            model.receive();
-        }
+        exhaust(|| model.serve_once());
         assert!(model.http.world.is_ready());
         model
     }
@@ -173,19 +170,17 @@ impl Script for SessionModel {
         self.http.call();
         self.http.world.drain();
         self.receive();
-        loop {
-            while self.serve() {
-                self.http.world.drain();
-                self.receive();
-            }
+        exhaust(|| {
+            exhaust(|| self.serve_once());
             if self.http.has_ended(earlier) {
-                break;
+                return false;
             }
             // The notification that opens the session may wait to be sent again, and the call for it.
             self.http.world.pass();
             self.http.world.drain();
             self.receive();
-        }
+            true
+        });
         let outcome = self.http.world.ended.get(&self.http.calls[earlier]);
         assert!(matches!(outcome, Some(Outcome::Result(_))), "{outcome:?}");
     }

@@ -25,7 +25,7 @@ const INTERVAL: Duration = Duration::from_secs(2);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
     Working,
-    /// It waits for the inputs with these numbers at least.
+    /// It waits for input.
     Asking,
     Completed,
     Failed,
