@@ -240,12 +240,8 @@ impl Client {
             TaskOrigin::Existing => followed.follower.stop_following(),
         }
         while let Some(act) = followed.follower.poll_action() {
-            match act {
-                FollowAction::Cancel => self.cancel_task(now, followed.follower.id(), out),
-                FollowAction::WithdrawInput => {
-                    followed.input_sets.drain(..).for_each(|set| self.withdraw_input(set));
-                }
-                _ => {}
+            if matches!(act, FollowAction::Cancel) {
+                self.cancel_task(now, followed.follower.id(), out);
             }
         }
         self.cancel_result(followed, out);
