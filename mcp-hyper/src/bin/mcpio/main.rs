@@ -442,11 +442,9 @@ impl Options {
         if is_final || line.iter().any(|word| word == "--") {
             return read;
         }
-        let follows_option = |at: usize| {
-            let before = at.checked_sub(1).and_then(|before| line.get(before));
-            before.is_some_and(|word| word.to_string_lossy().starts_with("--"))
-        };
-        let urls = (1..line.len()).rev().filter(|at| line.get(*at).is_some_and(|word| is_url(word)));
+        let names_server =
+            |at: &usize| line.get(*at).is_some_and(|word| is_url(word)) && !is_value(line, *at);
+        let urls = (1..line.len()).rev().filter(names_server);
         let mut refused = None;
         for at in urls {
             let mut dashed = line.to_vec();
@@ -454,8 +452,6 @@ impl Options {
             dashed.extend(["--".into(), url]);
             match Self::try_parse_from(dashed) {
                 Ok(options) => return Ok(options),
-                // It may be the value of an option.
-                Err(_) if follows_option(at) => {}
                 Err(error) => refused = refused.or(Some(error)),
             }
         }
@@ -469,6 +465,22 @@ impl Options {
         clap_complete::generate(shell, &mut Self::command(), "mcpio", &mut script);
         String::from_utf8_lossy(&script).into_owned()
     }
+}
+
+/// Whether a word is the value of the option before it: then both can be one word.
+fn is_value(line: &[OsString], at: usize) -> bool {
+    let mut joined = line.to_vec();
+    let value = joined.remove(at);
+    match at.checked_sub(1).and_then(|before| joined.get_mut(before)) {
+        Some(option) if option.to_string_lossy().starts_with("--") => {
+            option.push("=");
+            option.push(value);
+        }
+        _ => return false,
+    }
+    // The server may still be missing, but an option without values refuses one.
+    let refused = Options::try_parse_from(joined).err();
+    refused.is_none_or(|error| !matches!(error.kind(), ErrorKind::TooManyValues | ErrorKind::UnknownArgument))
 }
 
 /// A call with its first unknown option as an argument of the tool: `--key value` and `--key=value` as `key=value`, and
@@ -541,6 +553,10 @@ mod tests {
         assert_eq!(server(&["tools", url, "--issuer", "https://i"]).1, [url]);
         // After dashes it is an argument of the command.
         assert_eq!(server(&["tools", "--", "server", url]).1, ["server", url]);
+        // After an option that takes a value it is this value, after others the server.
+        assert!(server(&["tools", "--issuer", url, "echo"]).1.is_empty());
+        assert_eq!(server(&["tools", "--json", url]).1, [url]);
+        assert!(read(&["mcpio", "call", "--json", url]).is_err());
         let replay = read(&["mcpio", "replay", "--server", url, "file"]).unwrap().command;
         assert!(matches!(replay, Some(Command::Replay(options)) if options.command.is_empty()));
         assert_eq!(read(&["mcpio", "tolls", url]).unwrap_err().exit_code(), 2);
