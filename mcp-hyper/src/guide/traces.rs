@@ -44,7 +44,8 @@
 //!     S2.1 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stdio
 //! ```
 //!
-//! `→` is a request of the client, `←` one of the server. `--json` prints the same for programs, with the requests, their
+//! `→` is a request of the client, `←` one of the server. Below the table stand requests that took far longer than
+//! the others, and how many have no answer. `--json` prints the same for programs, with the requests, their
 //! times and the broken requirements; `--mermaid` a sequence diagram. A connection is named by its program, and by the package
 //! that `npx` and the like run. The exit code is 1 if a requirement was broken.
 //!

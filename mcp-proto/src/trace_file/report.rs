@@ -221,7 +221,20 @@ display_text! { Breach:
     ProgressNotRising => "progress that does not rise";
 }
 
+/// The least time of a slow request.
+const SLOW: Duration = Duration::from_millis(200);
+
 impl TraceReport {
+    /// The slow requests, the slowest first: those that took 200 ms and ten times as long as half of all requests did, or longer.
+    pub fn slow_requests(&self) -> Vec<&TracedRequest> {
+        let mut requests: Vec<_> =
+            self.requests.iter().filter_map(|it| it.duration().map(|time| (time, it))).collect();
+        requests.sort_by_key(|(time, _)| core::cmp::Reverse(*time));
+        let median = requests.get(requests.len() / 2).map_or(SLOW, |(time, _)| *time);
+        let least = SLOW.max(median.saturating_mul(10));
+        requests.into_iter().take_while(|(time, _)| *time >= least).map(|(_, request)| request).collect()
+    }
+
     pub(super) fn new(trace: &Trace) -> Self {
         let mut report = Self::default();
         let mut conversations: Vec<Conversation> = Vec::new();

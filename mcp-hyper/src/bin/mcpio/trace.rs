@@ -130,6 +130,8 @@ fn as_json(trace: &Trace, report: &TraceReport) -> Value {
             "error": error,
         })
     });
+    let slow =
+        report.slow_requests().into_iter().map(|it| json!({ "connection": it.connection, "id": it.id }));
     let findings = report.findings.iter().map(|it| {
         json!({
             "atMs": milliseconds(it.at),
@@ -145,6 +147,7 @@ fn as_json(trace: &Trace, report: &TraceReport) -> Value {
         "program": trace.header.program,
         "connections": connections.collect::<Vec<_>>(),
         "requests": requests.collect::<Vec<_>>(),
+        "slow": slow.collect::<Vec<_>>(),
         "findings": findings.collect::<Vec<_>>(),
         "unread": trace.unread.iter().map(|line| line.number).collect::<Vec<_>>(),
     })
@@ -190,6 +193,22 @@ fn in_words(trace: &Trace, report: &TraceReport, screen: &mut Screen) -> Result 
         table.row([&at, &named(request, report.connections.len()), &took, &outcome(request)]);
     }
     table.print(screen)?;
+    let slow = report.slow_requests();
+    for request in slow.iter().take(MOST_ALIKE) {
+        let time = request.duration().map_or_else(String::new, took);
+        let text = format!("slow: {} took {time}", named(request, report.connections.len()));
+        screen.line(styled(BAD, text))?;
+    }
+    if let Some(more @ 1..) = slow.len().checked_sub(MOST_ALIKE) {
+        screen.line(styled(BAD, format_args!("{more} more are slow")))?;
+    }
+    let unanswered = report.requests.iter().filter(|it| it.outcome == RequestOutcome::Unanswered).count();
+    if unanswered > 0 {
+        screen.line(styled(
+            BAD,
+            format_args!("{unanswered} of {} requests have no answer", report.requests.len()),
+        ))?;
+    }
     for line in &trace.unread {
         screen.line(styled(BAD, format_args!("line {} cannot be read: {}", line.number, line.reason)))?;
     }

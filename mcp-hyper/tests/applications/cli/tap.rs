@@ -130,6 +130,7 @@ fn trace_of_a_session_has_each_request_and_what_was_wrong() {
     assert_eq!(methods, ["server/discover", "tools/list", "tools/call"]);
     assert_eq!(shown["requests"][2]["name"], "add");
     assert_eq!(shown["requests"][2]["outcome"], "answered");
+    assert!(shown["slow"].is_array());
     assert_eq!(shown["connections"][0]["revision"], "2026-07-28");
     let findings = shown["findings"].as_array().unwrap();
     assert_eq!(findings.iter().map(|it| &it["requirement"]).collect::<Vec<_>>(), ["S2.1"], "{findings:?}");

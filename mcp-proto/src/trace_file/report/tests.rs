@@ -202,3 +202,20 @@ fn messages_have_their_contents_and_the_request_they_belong_to() {
     );
     assert!(matches!(&report.requests[2].answer, Some(Err(error)) if error.code == -32602));
 }
+
+#[test]
+fn slow_requests_take_far_longer_than_the_usual_ones() {
+    let pings: [_; 7] =
+        core::array::from_fn(|id| alloc::format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#));
+    let mut report = report(&pings.each_ref().map(|ping| (C, &**ping)));
+    let mut slow = |times: [u64; 7]| {
+        for (request, time) in report.requests.iter_mut().zip(times) {
+            request.end = Some(request.start + Duration::from_millis(time));
+        }
+        let slow = report.slow_requests();
+        slow.iter().map(|it| it.duration().unwrap().as_millis()).collect::<Vec<_>>()
+    };
+    assert_eq!(slow([3, 900, 2, 150, 5, 4, 1200]), [1200, 900]);
+    assert_eq!(slow([300, 900, 200, 150, 500, 400, 1200]), [], "half of them take as long");
+    assert_eq!(TraceReport::default().slow_requests().len(), 0);
+}
