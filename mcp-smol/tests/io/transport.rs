@@ -1,4 +1,4 @@
-//! The checks of `mcp_proto::testing` on streams and on a child process.
+//! The checks of `mcp_proto::testing` on a socket.
 
 use std::future::pending;
 use std::net::Shutdown;
