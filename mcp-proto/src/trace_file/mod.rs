@@ -26,9 +26,8 @@
 //! `[id:4f1c25d0a3b1e8f2]` for an identifier: of a session, task, event, cursor or state of a request, and for a text above
 //! 64 KiB that is not JSON, as its digest. The same identifier has the same number everywhere in a trace, and another one in other
 //! traces. Readers ignore members and events that they do not know; a change that they could not ignore has another number in
-//! `mcpTrace`. A trace with secrets has the seed of a client's pauses, which is no secret, and never
-//! keys. The header of a file that `mcpio bundle` wrote has a member `bundle`: versions, and names of variables. [`SCHEMA`]
-//! describes each line.
+//! `mcpTrace`. A trace with secrets has the seed of a client's pauses, which is no secret, and never has keys. The header of a
+//! file that `mcpio bundle` wrote has a member `bundle`: versions, and names of variables. [`SCHEMA`] describes each line.
 //!
 //! [`Recording`] takes the requests of a server's clients from a trace, with its answers: to play that server
 //! (`Recording::router`, with the feature `server`), and to make the requests again (`Recording::replay`, with `client`).

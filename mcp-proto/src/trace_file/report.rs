@@ -225,7 +225,7 @@ display_text! { Breach:
 const SLOW: Duration = Duration::from_millis(200);
 
 impl TraceReport {
-    /// The slow requests, the slowest first: those that took 200 ms and ten times as long as half of all requests did, or longer.
+    /// The slow requests, the slowest first: they took at least 200 ms, and at least ten times the median.
     pub fn slow_requests(&self) -> Vec<&TracedRequest> {
         let mut requests: Vec<_> =
             self.requests.iter().filter_map(|it| it.duration().map(|time| (time, it))).collect();

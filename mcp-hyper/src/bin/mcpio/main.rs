@@ -467,7 +467,7 @@ impl Options {
     }
 }
 
-/// Whether a word is the value of the option before it: then both can be one word.
+/// Whether a word is the value of the option before it: then the command line has the same meaning with `--option=word`.
 fn is_value(line: &[OsString], at: usize) -> bool {
     let mut joined = line.to_vec();
     let value = joined.remove(at);
