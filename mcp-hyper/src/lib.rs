@@ -54,6 +54,7 @@
 //! | log or inspect HTTP traffic | [`ClientOptions::on_wire`] and its [`WireEvent`]s; without secrets, [`mcp_proto::redact`] |
 //! | use Tokio's sockets and timers, or others | [`Runtime`] |
 //! | run a server | [`serve`], or [`ServerOptions`] |
+//! | observe its connections | [`ServerOptions::on_wire`] |
 //! | use many servers at once, programs and URLs | `host::Host`, with the feature `host` |
 //! | find the servers that a user's applications have | `host::discover`, with the feature `host` |
 //! | serve folders of instructions for models | `skills::SkillFolder`, with the feature `skills` |
@@ -145,6 +146,7 @@ mod task_set;
 mod time;
 #[cfg(feature = "websocket")]
 mod websocket;
+mod wire;
 
 pub use http;
 #[doc(no_inline)]
@@ -171,11 +173,11 @@ pub use server::TlsPeer;
 pub use server::serve_stdio_v2;
 #[cfg(all(feature = "server", feature = "seal"))]
 pub use shared_folder::SharedFolder;
+pub use wire::WireEvent;
 #[cfg(feature = "client")]
 pub use {
     client::{
-        ClientDriver, ClientOptions, ConnectError, HeaderError, HeaderErrorKind, Proxy, ProxyError,
-        WireEvent, connect,
+        ClientDriver, ClientOptions, ConnectError, HeaderError, HeaderErrorKind, Proxy, ProxyError, connect,
     },
     mcp_proto::front::call_once,
     mcp_proto::{Client, ClientContext, ClientHandlers},

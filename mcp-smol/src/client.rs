@@ -20,7 +20,7 @@ use mcp_proto::peer::client::{
 use mcp_proto::schema::Implementation;
 use mcp_proto::transport::StreamClient;
 
-use crate::io::Pump;
+use crate::io::{Pump, WireDirection, WireObserver};
 use crate::reactor::{Alarm, sleep};
 use crate::{Command, Killer, RuntimeKind, SpawnError, StderrLine};
 
@@ -327,18 +327,6 @@ pub struct ClientOptions<H: HandlerMode = SendHandlers> {
 }
 
 type StderrSink = Box<dyn FnMut(StderrLine) + Send>;
-
-/// Direction in which bytes were sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum WireDirection {
-    /// From this side to the peer.
-    Sent,
-    /// From the peer to this side.
-    Received,
-}
-
-/// Observer of the bytes sent and received.
-type WireObserver = Box<dyn FnMut(WireDirection, &[u8]) + Send>;
 
 impl Default for ClientOptions {
     /// A client with the name and version of this crate.

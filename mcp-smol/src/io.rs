@@ -12,6 +12,18 @@ use futures_lite::{AsyncRead, AsyncWrite};
 use mcp_proto::Instant;
 use mcp_proto::adapter::{Clock as _, SystemClock};
 
+/// Direction in which bytes were sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WireDirection {
+    /// From this side to the peer.
+    Sent,
+    /// From the peer to this side.
+    Received,
+}
+
+/// Observer of the bytes sent and received.
+pub(crate) type WireObserver = Box<dyn FnMut(WireDirection, &[u8]) + Send>;
+
 /// The largest read: all that a pipe of Linux's usual capacity can hold.
 pub(crate) const BLOCK: usize = 64 * 1024;
 /// The first block: a peer that never sends more at once needs no larger one.

@@ -146,7 +146,7 @@ pub use mcp_proto::{
 
 pub use child::{Child, ChildStdin, ChildStdout, Exit, Process};
 pub use command::{Command, CommandPreview, Environment, Risk, SpawnError, SpawnErrorKind};
-pub use io::{Duplex, Io};
+pub use io::{Duplex, Io, WireDirection};
 pub use reactor::RuntimeKind;
 #[cfg(feature = "smol")]
 pub use reactor::start_reactor;
@@ -158,10 +158,7 @@ pub use tree::{Killer, ShutdownStep, ShutdownTimeouts};
 pub use mcp_proto::Structured;
 #[cfg(feature = "client")]
 pub use {
-    client::{
-        ChildLink, ChildStream, ClientDriver, ClientOptions, StreamLink, WireDirection, connect,
-        connect_stream,
-    },
+    client::{ChildLink, ChildStream, ClientDriver, ClientOptions, StreamLink, connect, connect_stream},
     mcp_proto::front::call_once,
     mcp_proto::{Client, ClientContext, ClientHandlers},
 };

@@ -18,7 +18,7 @@ use mcp_proto::peer::Principal;
 use mcp_proto::peer::server::{CloseReason, ServerConfig};
 use mcp_proto::transport::StreamServer;
 
-use crate::io::{Pump, ReadEnd};
+use crate::io::{Pump, ReadEnd, WireDirection, WireObserver};
 use crate::reactor::Alarm;
 use crate::stdio::stdio_on;
 use crate::{RuntimeKind, Stdin, Stdout};
@@ -171,6 +171,7 @@ pub struct ServerOptions<H: HandlerMode = SendHandlers> {
     config: ServerConfig,
     principal: Option<Principal>,
     attachments: Attachments,
+    wire: Option<WireObserver>,
     runtime: RuntimeKind,
 }
 
@@ -178,9 +179,8 @@ impl<H: HandlerMode> ServerOptions<H> {
     /// Options with the router's own [configuration](mcp_proto::front::Router::config).
     pub fn new(router: impl Into<ServedRouter<H>>) -> Self {
         let router = router.into();
-        let attachments = Attachments::new();
-        let runtime = RuntimeKind::default();
-        Self { config: router.router().config(), router, principal: None, attachments, runtime }
+        let (config, attachments) = (router.router().config(), Attachments::new());
+        Self { config, router, principal: None, attachments, wire: None, runtime: RuntimeKind::default() }
     }
 
     setters! {
@@ -223,6 +223,15 @@ impl<H: HandlerMode> ServerOptions<H> {
         /// Sets the runtime of the driver's timers, and of standard input and output. Default:
         /// [`RuntimeKind::default`].
         pub fn runtime(self, runtime: RuntimeKind) { self.runtime = runtime }
+
+        /// Passes every byte to `watch` as it is sent or received, for logs and debugging. A call holds neither whole
+        /// messages nor whole lines; [`Lines`](mcp_proto::codec::Lines) splits them, and a
+        /// [`Redactor`](mcp_proto::redact::Redactor) hides the secrets in a line.
+        ///
+        /// The driver calls `watch`: it should be quick.
+        pub fn on_wire(self, watch: impl FnMut(WireDirection, &[u8]) + Send + 'static) {
+            self.wire = Some(Box::new(watch))
+        }
     }
 
     /// Serves this process's standard input and output, which it [takes](crate::stdio()).
@@ -277,6 +286,7 @@ struct Connection<R, W, H: HandlerMode> {
     front: adapter::ServerDriver<StreamServer, H>,
     pump: Pump<R, W>,
     clock: SystemClock,
+    wire: Option<WireObserver>,
     /// Why reading has ended.
     end: Option<ReadEnd>,
     /// Whether the machine accepts more input.
@@ -289,7 +299,7 @@ struct Connection<R, W, H: HandlerMode> {
 
 impl<R, W, H: HandlerMode> Connection<R, W, H> {
     fn new(options: ServerOptions<H>, reader: R, writer: W) -> (ServerHandle, Self) {
-        let ServerOptions { router, config, principal, attachments, .. } = options;
+        let ServerOptions { router, config, principal, attachments, wire, .. } = options;
         let clock = SystemClock::new();
         let error = router.router().check().err();
         let mut machine = StreamServer::new(config);
@@ -300,6 +310,7 @@ impl<R, W, H: HandlerMode> Connection<R, W, H> {
             front,
             pump: Pump::new(reader, writer),
             clock,
+            wire,
             end: None,
             wants_read: true,
             final_deadline: None,
@@ -343,17 +354,26 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: HandlerMode> Connection<R, 
 
     /// Moves output from the machine to the stream. Ready if there was any.
     fn poll_machine(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { front, pump, wants_read, final_deadline, .. } = self;
-        front.poll(cx, |machine, now| {
+        let Self { front, pump, wire, wants_read, final_deadline, .. } = self;
+        let mut sent = None;
+        let polled = front.poll(cx, |machine, now| {
             if pump.take_progress() {
                 machine.handle_written(now);
                 *final_deadline = final_deadline.map(|_| now + FINAL_WRITE_TIMEOUT);
             }
             machine.handle_timeout(now);
             *wants_read = machine.wants_read();
-            let transmitted = pump.outgoing().is_some_and(|outgoing| machine.poll_transmit(outgoing));
-            if transmitted { Poll::Ready(()) } else { Poll::Pending }
-        })
+            let outgoing = pump.outgoing();
+            let transmitted =
+                outgoing.and_then(|outgoing| machine.poll_transmit(outgoing).then_some(outgoing));
+            sent = transmitted.as_ref().and_then(|outgoing| wire.is_some().then(|| outgoing.to_vec()));
+            if transmitted.is_some() { Poll::Ready(()) } else { Poll::Pending }
+        });
+        // Foreign code runs only after the lock is released.
+        if let (Some(sent), Some(watch)) = (sent, wire) {
+            watch(WireDirection::Sent, &sent);
+        }
+        polled
     }
 
     /// Hands the client's input to the machine. Ready if there was any.
@@ -366,7 +386,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: HandlerMode> Connection<R, 
             return Poll::Pending;
         }
         match ready!(self.pump.poll_read(cx, &self.clock)) {
-            Ok(bytes) => self.front.lock(|machine, now| machine.handle_input(now, bytes)),
+            Ok(bytes) => {
+                if let Some(watch) = &mut self.wire {
+                    watch(WireDirection::Received, &bytes);
+                }
+                self.front.lock(|machine, now| machine.handle_input(now, bytes));
+            }
             Err(end) => {
                 let detail = end.to_string();
                 self.front.lock(|machine, now| machine.handle_eof(now, &detail));

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use http::Method;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http::{Method, StatusCode};
-use mcp_proto::redact::{is_secret_header, url_without_secrets};
 use mcp_proto::rpc::Text;
-use mcp_proto::transport::http::{ExchangeEnd, ExchangeId, Verb, header as fields};
+use mcp_proto::transport::http::Verb;
+
+use crate::wire::{PUBLIC_HEADERS, is_secret};
 
 /// Headers that HTTP or the protocol sets itself, besides all those that begin with `mcp-` or `proxy-`.
 const RESERVED: &[HeaderName] = &[
@@ -43,7 +44,7 @@ pub(super) fn method(verb: Verb) -> Method {
 
 /// Converts a name of the protocol; `None` if it is not valid in HTTP. Returns also whether the value must not be shown.
 pub(super) fn header_name(name: &str) -> Option<(HeaderName, bool)> {
-    if let Some(public) = PUBLIC.iter().find(|public| public.as_str() == name) {
+    if let Some(public) = PUBLIC_HEADERS.iter().find(|public| public.as_str() == name) {
         return Some((public.clone(), false));
     }
     let name = HeaderName::try_from(name).ok()?;
@@ -199,126 +200,8 @@ fn is_reserved(name: &HeaderName) -> bool {
         || ["mcp-", "proxy-"].iter().any(|prefix| name.as_str().starts_with(prefix))
 }
 
-/// Whether the header's value must not be shown.
-pub(super) fn is_secret(name: &HeaderName) -> bool {
-    !PUBLIC.contains(name) && is_secret_header(name.as_str())
-}
-
-/// Headers of almost every request, which need neither be parsed nor searched for secret words.
-static PUBLIC: [HeaderName; 5] = [
-    header::CONTENT_TYPE,
-    header::ACCEPT,
-    HeaderName::from_static(fields::PROTOCOL_VERSION),
-    HeaderName::from_static(fields::METHOD),
-    HeaderName::from_static(fields::NAME),
-];
-
-/// Marks the values that must not be shown as sensitive.
-pub(super) fn mark_secrets(headers: &mut HeaderMap) {
-    for (name, value) in headers.iter_mut() {
-        if is_secret(name) {
-            value.set_sensitive(true);
-        }
-    }
-}
-
 // An application may send a secret under any name.
 debug_fields! { ExtraHeaders(self) { fixed = self.fixed.keys().collect::<Vec<_>>() } }
-
-// Observation of HTTP traffic.
-
-/// A part of an exchange as sent or received, without framing, chunking and encryption.
-///
-/// Values of secret headers, such as `authorization`, `set-cookie` and `mcp-session-id`, are marked as
-/// [sensitive](http::HeaderValue::is_sensitive): their [`Debug`](fmt::Debug) form hides them. The `Debug` form of an
-/// event also leaves out bodies and the queries of URLs, as those of HTTP+SSE identify a session. A program that prints
-/// these parts hides their secrets by a [`Redactor`](mcp_proto::redact::Redactor).
-#[derive(Clone, Copy)]
-#[non_exhaustive]
-pub enum WireEvent<'a> {
-    /// A request, sent as soon as it has a connection.
-    Request {
-        /// The exchange that it begins.
-        exchange: ExchangeId,
-        /// The method.
-        method: &'a Method,
-        /// The absolute URL.
-        url: &'a str,
-        /// All headers except those of the connection.
-        headers: &'a HeaderMap,
-        /// The whole body.
-        body: &'a [u8],
-    },
-    /// The head of a response.
-    Head {
-        /// The exchange that it belongs to.
-        exchange: ExchangeId,
-        /// Its status.
-        status: StatusCode,
-        /// Its headers.
-        headers: &'a HeaderMap,
-    },
-    /// A piece of a response's body, split at an arbitrary position.
-    Body {
-        /// The exchange that it belongs to.
-        exchange: ExchangeId,
-        /// The piece; never empty.
-        bytes: &'a [u8],
-    },
-    /// A message sent over WebSocket.
-    #[cfg(feature = "websocket")]
-    MessageSent(&'a [u8]),
-    /// A message received over WebSocket.
-    #[cfg(feature = "websocket")]
-    MessageReceived(&'a [u8]),
-    /// This side aborted an exchange, such as a subscription that is no longer needed.
-    Aborted {
-        /// The exchange.
-        exchange: ExchangeId,
-    },
-    /// The end of an exchange, unless this side aborted it.
-    End {
-        /// The exchange that ended.
-        exchange: ExchangeId,
-        /// How it ended.
-        end: &'a ExchangeEnd,
-    },
-}
-
-impl fmt::Debug for WireEvent<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Request { exchange, method, url, headers, body } => {
-                let (url, bytes) = (url_without_secrets(url), body.len());
-                write!(f, "Request({exchange:?}, {method} {url}, {headers:?}, {bytes} bytes)")
-            }
-            Self::Head { exchange, status, headers } => {
-                write!(f, "Head({exchange:?}, {status}, {headers:?})")
-            }
-            Self::Body { exchange, bytes } => write!(f, "Body({exchange:?}, {} bytes)", bytes.len()),
-            #[cfg(feature = "websocket")]
-            Self::MessageSent(text) => write!(f, "MessageSent({} bytes)", text.len()),
-            #[cfg(feature = "websocket")]
-            Self::MessageReceived(text) => write!(f, "MessageReceived({} bytes)", text.len()),
-            Self::Aborted { exchange } => write!(f, "Aborted({exchange:?})"),
-            Self::End { exchange, end } => write!(f, "End({exchange:?}, {end:?})"),
-        }
-    }
-}
-
-/// The wire observer, if the application set one.
-#[derive(Default)]
-pub(super) struct Tap(pub(super) Option<Box<WireObserver>>);
-
-pub(super) type WireObserver = dyn FnMut(WireEvent<'_>) + Send;
-
-impl Tap {
-    pub(super) fn show(&mut self, event: WireEvent<'_>) {
-        if let Some(watch) = &mut self.0 {
-            watch(event);
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {

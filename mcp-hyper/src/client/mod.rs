@@ -39,7 +39,7 @@ pub use driver::ClientDriver;
 pub(crate) use error::error_chain;
 #[cfg(feature = "host")]
 pub use forward::{ForwardDriver, Forwarder};
-pub use headers::{HeaderError, HeaderErrorKind, WireEvent};
+pub use headers::{HeaderError, HeaderErrorKind};
 pub use options::{ClientOptions, ConnectError};
 #[cfg(feature = "redis")]
 pub(crate) use target::percent_decoded;

@@ -21,7 +21,7 @@ use super::credentials::{AskHeaders, Authorizer, HeaderSource};
 use super::driver::{ClientDriver, ClientLoop, Connection};
 #[cfg(feature = "auth")]
 use super::fetch::fetch_with;
-use super::headers::{ExtraHeaders, HeaderError, Tap, WireEvent};
+use super::headers::{ExtraHeaders, HeaderError};
 use super::stream::OnlyStream;
 use super::target::{Proxy, ProxyError};
 use super::transport::Transport;
@@ -31,6 +31,7 @@ use super::websocket::{self, WebSocketOptions};
 use crate::auth::{AuthDriver, AuthHandle, Authorization};
 use crate::runtime::{DefaultRuntime, Runtime};
 use crate::time::RuntimeClock;
+use crate::wire::{Tap, WireEvent};
 
 /// Default time limit for opening a connection: long enough for a packet that is lost twice.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

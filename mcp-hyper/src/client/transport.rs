@@ -21,10 +21,11 @@ use mcp_proto::transport::http::{ExchangeEnd, ExchangeId, SentState};
 use crate::io::BufferedBody;
 use crate::runtime::Runtime;
 use crate::task_set::{TaskKey, TaskSet};
+use crate::wire::{Tap, WireEvent, mark_secrets};
 
 use super::connection::{Background, Connection, Connector, Http1, Http2};
 use super::error::{DialError, SendError, error_chain};
-use super::headers::{ExtraHeaders, Tap, WireEvent, header_name, header_value, mark_secrets, method};
+use super::headers::{ExtraHeaders, header_name, header_value, method};
 use super::pool::{Pool, SETTLE};
 use super::target::{Origin, Target};
 

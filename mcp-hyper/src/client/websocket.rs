@@ -29,7 +29,6 @@ use mcp_proto::{Instant, Limits};
 
 use super::connection::Connector;
 use super::credentials::{Authorizer, ExchangeAction};
-use super::headers::{WireEvent, mark_secrets};
 use super::target::{Origin, Scheme, Target};
 use super::transport::Transport;
 use super::{NO_AUTHORIZATION, ROUNDS, TURN};
@@ -37,6 +36,7 @@ use crate::io::{BufferedBody, Headers, HyperIo};
 use crate::runtime::{Runtime, Stream};
 use crate::time::{Alarm, RuntimeClock};
 use crate::websocket::{Channel, ChannelEvent, PingPolicy, SUBPROTOCOL};
+use crate::wire::{WireEvent, mark_secrets};
 
 /// Default interval of pings. Proxies wait at least a minute.
 const PING_INTERVAL: Duration = Duration::from_secs(30);

@@ -28,7 +28,7 @@
 //!
 //! Secrets are hidden before anything is written: by the rules of [`mcp_proto::redact`], and besides the values of variables
 //! and of options of the command that are named like secrets, such as `API_KEY` and `--api-key`, wherever they stand. Of a
-//! text above 64 KiB that is not JSON, only its length and a digest of the whole are written. Sessions, tasks, cursors, states of requests and
+//! text above 64 KiB that is not JSON, only its length and a digest of the whole are written, and of JSON above 16 MiB the beginning. Sessions, tasks, cursors, states of requests and
 //! ids of events have pseudonyms, such as `[id:4f1c25d0a3b1e8f2]`: the same ones have the same pseudonym in a trace, and nobody
 //! learns them from it, since the key is not kept. Look through a trace before you send it to somebody, since a secret that has
 //! no sign of one is shown.
@@ -192,6 +192,9 @@
 //! `TraceFile::observer` traces a single client. A thread of low priority removes the secrets and writes the file: a slow or full
 //! disk ends the trace, and holds no message up. At 64 MiB the file begins anew, and the one before stays beside it.
 //! `TraceFile::to_sink` writes to whatever takes lines, such as a pipe, instead of a file. Call `TraceFile::flush` at the end.
+//!
+//! A server has the same on its side: `ServerOptions::on_wire` with the observer of a `TraceFile::connection_of_server`, over HTTP one
+//! for each connection. `--trace-file` of `mcpio serve` and `mcpio mock` does that; that of `mcpio connect` has its side as a client.
 //!
 //! # The same again, bit for bit
 //!

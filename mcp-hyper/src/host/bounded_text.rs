@@ -1,72 +1,112 @@
-//! Texts of any length, of which no more than the beginning is kept.
+//! Texts of any length: messages are kept as a whole, of others no more than the beginning.
 
 use std::borrow::Cow;
 use std::mem;
 
 use mcp_proto::redact::{FrameDigest, Redactor};
 use memchr::memchr;
+use serde::de::IgnoredAny;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A text, or the beginning of one that is longer than 64 KiB, with the digest of the whole.
+/// A text, or the beginning of one that is too long, with the digest of the whole.
 #[derive(Default)]
 pub(super) struct BoundedText<'a> {
     beginning: Cow<'a, [u8]>,
     bytes: usize,
+    /// The most bytes that are kept, once it is longer than [`Self::LONGEST`].
+    most: Option<usize>,
+    /// Of a text that is not kept as a whole.
     digest: Option<FrameDigest>,
 }
 
 impl<'a> BoundedText<'a> {
-    /// The longest text that is kept completely, in bytes.
+    /// The longest text that is kept as a whole if it is no message, in bytes, and the beginning that is kept of a longer one.
     pub(super) const LONGEST: usize = 64 * 1024;
+
+    /// The longest message that is kept as a whole, in bytes.
+    pub(super) const LONGEST_MESSAGE: usize = 16 * 1024 * 1024;
 
     /// A text that is there as a whole. The redactor has the key of the digest, if there is any.
     pub(super) fn new(text: &'a [u8], redactor: Option<&Redactor>) -> Self {
-        let (beginning, rest) = text.split_at_checked(Self::LONGEST).unwrap_or((text, &[]));
-        let mut text = Self { beginning: Cow::Borrowed(beginning), bytes: beginning.len(), digest: None };
-        text.push(rest, redactor);
-        text
+        let mut bounded = Self::default();
+        let (kept, rest) = text.split_at_checked(bounded.room(text)).unwrap_or((text, &[]));
+        (bounded.beginning, bounded.bytes) = (Cow::Borrowed(kept), kept.len());
+        bounded.push(rest, redactor);
+        bounded
     }
 
     /// Appends a piece.
     pub(super) fn push(&mut self, piece: &[u8], redactor: Option<&Redactor>) {
         self.bytes = self.bytes.saturating_add(piece.len());
-        let room = Self::LONGEST.saturating_sub(self.beginning.len());
-        let (kept, rest) = piece.split_at_checked(room).unwrap_or((piece, &[]));
+        let (kept, rest) = piece.split_at_checked(self.room(piece)).unwrap_or((piece, &[]));
         if !kept.is_empty() {
             self.beginning.to_mut().extend_from_slice(kept);
         }
-        if let (false, Some(redactor)) = (rest.is_empty(), redactor) {
-            let beginning = &self.beginning;
-            let digest = self.digest.get_or_insert_with(|| {
-                let mut digest = redactor.digest();
-                digest.update(beginning);
-                digest
-            });
-            digest.update(rest);
+        if !rest.is_empty() {
+            self.cut(redactor).update(rest);
         }
     }
 
-    /// The length of the whole in bytes.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
+    /// How many bytes more are kept, if the next ones are these.
+    fn room(&mut self, next: &[u8]) -> usize {
+        let kept = self.beginning.len();
+        let most = match (&self.digest, self.most) {
+            (Some(_), _) => kept,
+            (None, Some(most)) => most,
+            (None, None) if kept.saturating_add(next.len()) <= Self::LONGEST => Self::LONGEST,
+            (None, None) => {
+                let is_message = may_be_message(self.beginning.iter().chain(next).copied());
+                *self.most.insert(if is_message { Self::LONGEST_MESSAGE } else { Self::LONGEST })
+            }
+        };
+        most.saturating_sub(kept)
+    }
+
+    /// Keeps no more than the beginning of the text from now on; returns the digest of all that has come.
+    pub(super) fn cut(&mut self, redactor: Option<&Redactor>) -> &mut FrameDigest {
+        self.digest.get_or_insert_with(|| {
+            let mut digest = redactor.map(Redactor::digest).unwrap_or_default();
+            digest.update(&self.beginning);
+            match &mut self.beginning {
+                Cow::Borrowed(text) => *text = text.get(..Self::LONGEST).unwrap_or(text),
+                Cow::Owned(text) => {
+                    text.truncate(Self::LONGEST);
+                    text.shrink_to_fit();
+                }
+            }
+            digest
+        })
+    }
+
+    /// Whether there is nothing of it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// The number of bytes that are kept of it.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.beginning.len()
     }
 
     /// The text, if it is kept as a whole.
     pub(super) fn whole(&self) -> Option<&[u8]> {
-        (self.bytes == self.beginning.len()).then_some(&*self.beginning)
+        self.digest.is_none().then_some(&*self.beginning)
     }
 
     //= F104 "Secrets are redacted before frames are logged"
-    /// What may be shown of it.
-    pub(super) fn redacted(&self, redactor: Option<&mut Redactor>) -> Cow<'_, [u8]> {
-        match (redactor, self.whole()) {
-            (None, _) => Cow::Borrowed(&self.beginning),
-            (Some(redactor), Some(text)) => redactor.frame(text),
-            (Some(redactor), None) => {
-                redactor.cut_frame(&self.beginning, &self.digest.clone().unwrap_or_default())
-            }
+    /// Its length in bytes, whether it is cut, and what may be shown of it: a message, and a text that is not long, as a whole.
+    pub(super) fn redacted(&mut self, redactor: Option<&mut Redactor>) -> (usize, bool, Cow<'_, [u8]>) {
+        let is_shown = |text: &[u8]| text.len() <= Self::LONGEST || is_message(text);
+        if redactor.is_some() && !self.whole().is_some_and(is_shown) {
+            self.cut(redactor.as_deref());
         }
+        let text = match (redactor, &self.digest) {
+            (None, _) => Cow::Borrowed(&*self.beginning),
+            (Some(redactor), None) => redactor.frame(&self.beginning),
+            (Some(redactor), Some(digest)) => redactor.cut_frame(&self.beginning, digest),
+        };
+        (self.bytes, self.digest.is_some(), text)
     }
 
     /// Drops bytes at the beginning or the end of what is kept.
@@ -87,7 +127,7 @@ impl<'a> BoundedText<'a> {
 #[derive(Default)]
 pub(super) struct TextLines {
     /// The line whose end has not come.
-    partial: BoundedText<'static>,
+    pub(super) partial: BoundedText<'static>,
     /// Whether a line has ended: until then, a byte order mark may come.
     has_begun: bool,
     /// Whether the present line is left out.
@@ -150,6 +190,19 @@ impl TextLines {
     }
 }
 
+/// Whether a text can be a message, alone or as the data of an event, by how it begins.
+fn may_be_message(text: impl Iterator<Item = u8> + Clone) -> bool {
+    let text = text.skip_while(|byte| byte.is_ascii_whitespace() || BYTE_ORDER_MARK.contains(byte));
+    let data = text.clone().take(b"data:".len());
+    matches!(text.clone().next(), Some(b'{' | b'[')) || data.eq(b"data:".iter().copied())
+}
+
+/// Whether a text is JSON, alone or as the data of an event.
+fn is_message(text: &[u8]) -> bool {
+    let json = text.strip_prefix(b"data:").unwrap_or(text);
+    may_be_message(text.iter().copied()) && serde_json::from_slice::<IgnoredAny>(json).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use mcp_proto::codec::{Line, Lines};
@@ -163,12 +216,10 @@ mod tests {
     fn lines(stream: &[u8], length: usize) -> Vec<(Option<Vec<u8>>, usize, Vec<u8>)> {
         let mut redactor = Redactor::new().pseudonyms(Pseudonyms::new([7; 16]));
         let (mut lines, mut found) = (TextLines::default(), Vec::new());
-        let mut take = |line: BoundedText<'_>, redactor: &mut Redactor| {
-            found.push((
-                line.whole().map(<[u8]>::to_vec),
-                line.bytes(),
-                line.redacted(Some(redactor)).to_vec(),
-            ));
+        let mut take = |mut line: BoundedText<'_>, redactor: &mut Redactor| {
+            let whole = line.whole().map(<[u8]>::to_vec);
+            let (bytes, _, shown) = line.redacted(Some(redactor));
+            found.push((whole, bytes, shown.to_vec()));
         };
         for mut piece in stream.chunks(length) {
             while let Some(line) = lines.next(&mut piece, Some(&redactor)) {
@@ -214,5 +265,36 @@ mod tests {
         for length in [1000, LONGEST, LONGEST + 1] {
             assert_eq!(lines(stream.as_bytes(), length), at_once, "{length}");
         }
+    }
+
+    /// F104: a long message is shown as a whole, without the secrets that only the whole tells.
+    #[test]
+    fn long_message_is_kept_as_a_whole_and_other_long_texts_are_cut() {
+        let long = "x".repeat(3 * LONGEST);
+        let message = format!(r#"{{"text":"{long}","password":"hunter2"}}"#);
+        for (begin, end, is_shown) in
+            [("", "", true), ("data: ", "", true), (" ", "", true), ("", "}", false), (": ", "", false)]
+        {
+            let stream = format!("{begin}{message}{end}\n");
+            for length in [1000, LONGEST + 1, stream.len()] {
+                let found = lines(stream.as_bytes(), length);
+                let shown = String::from_utf8_lossy(&found[0].2);
+                assert!(!shown.contains("hunter2"), "{begin} {end}");
+                assert_eq!(shown.contains(r#""password":"[redacted]"}"#), is_shown, "{begin} {end} {length}");
+                assert_eq!(shown.len() > 3 * LONGEST, is_shown);
+            }
+        }
+    }
+
+    #[test]
+    fn message_above_16_mib_is_cut() {
+        let message = |end: &str| format!("[\"{}{end}\"]\n", "x".repeat(BoundedText::LONGEST_MESSAGE));
+        let [first, second] = ["a", "b"].map(|end| lines(message(end).as_bytes(), 1024 * 1024).remove(0));
+        assert_eq!((first.0, first.1), (None, BoundedText::LONGEST_MESSAGE + 5));
+        assert!(first.2.len() <= LONGEST && first.2 == second.2);
+        let mut text = BoundedText::new(b"[1]", None);
+        text.cut(None);
+        text.push(b",", None);
+        assert_eq!((text.bytes, text.whole(), text.kept_bytes()), (4, None, 3));
     }
 }

@@ -24,6 +24,8 @@ pub struct ConnectionTrace(Arc<OpenConnection>);
 struct OpenConnection {
     file: TraceFile,
     number: u64,
+    /// The direction of what the client sends.
+    of_client: WireDirection,
     frames: SharedFrames,
     texts: Arc<Mutex<TextReader>>,
     pieces: Arc<Pieces>,
@@ -81,7 +83,7 @@ impl ConnectionTrace {
     /// Begins the trace of a connection of this number.
     pub(super) fn open(
         file: TraceFile,
-        number: u64,
+        (number, of_client): (u64, WireDirection),
         (server, transport): (&str, &str),
         redactor: Redactor,
         pseudonyms: Pseudonyms,
@@ -91,7 +93,8 @@ impl ConnectionTrace {
         let frames = FrameReader::shared(redactor.clone(), Some(pseudonyms));
         let texts = Arc::new(Mutex::new(TextReader { redactor, errors: TextLines::default() }));
         let (pieces, reason) = (Arc::default(), Mutex::default());
-        let connection = Self(Arc::new(OpenConnection { file, number, frames, texts, pieces, reason }));
+        let connection =
+            Self(Arc::new(OpenConnection { file, number, of_client, frames, texts, pieces, reason }));
         connection.record(TraceEvent::Opened { server, transport: transport.into() });
         connection
     }
@@ -111,7 +114,7 @@ impl ConnectionTrace {
     /// Takes bytes of a stream, and writes the messages in them without their secrets; in order if one thread calls it for each
     /// direction. It does not wait: another thread reads them.
     pub fn record_bytes(&self, direction: WireDirection, bytes: Bytes) {
-        let frames = self.0.frames.clone();
+        let (frames, of_client) = (self.0.frames.clone(), self.0.of_client);
         self.0.enqueue(
             move |pieces| pieces.of(direction),
             bytes.len(),
@@ -120,14 +123,14 @@ impl ConnectionTrace {
                 if follows_gap {
                     frames.skip_line(direction);
                 }
-                frames.handle_bytes(direction, &bytes, &mut |frame| write(frame_event(&frame)));
+                frames.handle_bytes(direction, &bytes, &mut |frame| write(frame_event(&frame, of_client)));
             },
         );
     }
 
     /// Takes an event of HTTP, and writes the frames in it without their secrets.
     pub(super) fn record_event(&self, event: WireEvent<'_>) {
-        let frames = self.0.frames.clone();
+        let (frames, of_client) = (self.0.frames.clone(), self.0.of_client);
         let (bytes, read) = read_later(event);
         self.0.enqueue(
             |pieces| &pieces.http,
@@ -137,7 +140,7 @@ impl ConnectionTrace {
                 if follows_gap {
                     frames.skip_bodies();
                 }
-                read(&mut frames, &mut |frame| write(frame_event(&frame)));
+                read(&mut frames, &mut |frame| write(frame_event(&frame, of_client)));
             },
         );
     }
@@ -201,7 +204,7 @@ impl OpenConnection {
 impl Drop for OpenConnection {
     fn drop(&mut self) {
         let (frames, texts, pieces) = (self.frames.clone(), self.texts.clone(), self.pieces.clone());
-        let reason = lock(&self.reason).take();
+        let (of_client, reason) = (self.of_client, lock(&self.reason).take());
         let events = move |write: &mut dyn FnMut(TraceEvent)| {
             let is_cut = |stream: &PieceCount| stream.follows_gap(stream.came.load(Ordering::Relaxed));
             let (mut frames, mut texts) = (lock(&frames), lock(&texts));
@@ -214,7 +217,7 @@ impl Drop for OpenConnection {
             if is_cut(&pieces.errors) {
                 texts.errors.skip_line();
             }
-            frames.end_streams(&mut |frame| write(frame_event(&frame)));
+            frames.end_streams(&mut |frame| write(frame_event(&frame, of_client)));
             texts.end(reason, write);
         };
         self.file.queue().push_end(Entry::later(self.file.now(), self.number, 0, Box::new(events)));
@@ -224,22 +227,25 @@ impl Drop for OpenConnection {
 impl TextReader {
     fn handle_errors(&mut self, mut bytes: &[u8], write: &mut dyn FnMut(TraceEvent)) {
         while let Some(line) = self.errors.next(&mut bytes, Some(&self.redactor)) {
-            write(self.error(&line));
+            write(self.error(line));
         }
     }
 
-    fn error(&self, line: &BoundedText<'_>) -> TraceEvent {
-        let frame = match line.whole() {
+    fn error(&self, mut line: BoundedText<'_>) -> TraceEvent {
+        let frame = match line.whole().filter(|text| text.len() <= BoundedText::LONGEST) {
             Some(text) => TracedFrame::new(self.redactor.text(&String::from_utf8_lossy(text)).as_bytes(), 0),
-            // It learns from none of these lines.
-            None => TracedFrame::new(line.redacted(Some(&mut self.redactor.clone())), line.bytes()),
+            None => {
+                // It learns from none of these lines.
+                let (bytes, is_cut, text) = line.redacted(Some(&mut self.redactor.clone()));
+                TracedFrame::new(text, if is_cut { bytes } else { 0 })
+            }
         };
         TraceEvent::Stderr { frame }
     }
 
     fn end(&mut self, reason: Option<String>, write: &mut dyn FnMut(TraceEvent)) {
         if let Some(line) = self.errors.end() {
-            write(self.error(&line));
+            write(self.error(line));
         }
         write(TraceEvent::Closed { reason: reason.map(|reason| self.redactor.text(&reason).into_owned()) });
     }
@@ -247,14 +253,12 @@ impl TextReader {
 
 debug_fields! { ConnectionTrace(self) { number = self.0.number } }
 
-fn frame_event(frame: &WireFrame<'_>) -> TraceEvent {
+fn frame_event(frame: &WireFrame<'_>, of_client: WireDirection) -> TraceEvent {
     let text = |text: &[u8]| TracedFrame::new(text, frame.cut_bytes().unwrap_or_default());
     match frame {
         WireFrame::Message { direction, exchange, text: message, .. } => TraceEvent::Message {
-            from: match direction {
-                WireDirection::Sent => Sender::Client,
-                WireDirection::Received => Sender::Server,
-            },
+            // The messages of an exchange are in the response.
+            from: if exchange.is_none() && *direction == of_client { Sender::Client } else { Sender::Server },
             exchange: exchange.map(ExchangeId::number),
             frame: text(message),
         },

@@ -277,7 +277,7 @@ impl HostOptions {
         /// Makes the observer of each connection's frames; `None` for a server that is not observed. Frames come in the
         /// order of the wire, and without their secrets unless the observer is [unredacted](WireObserver::unredacted):
         /// values with secret names, at secret places and of secret shapes, and the secret variables, headers and
-        /// inputs of the entry in any spelling. A message of more than 64 KiB is cut first, and tells nothing about
+        /// inputs of the entry in any spelling. A message of more than 16 MiB is cut first, and tells nothing about
         /// which fields are passwords. Logins are not observed.
         ///
         /// ```

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use mcp_proto::UnixTime;
 use mcp_proto::redact::{Pseudonyms, Redactor};
 use mcp_proto::trace_file::TraceHeader;
+use mcp_smol::WireDirection;
 
 use super::connection_trace::ConnectionTrace;
 use super::trace_writer::{Queue, Writer};
@@ -112,9 +113,34 @@ impl TraceFile {
     /// Begins the trace of a connection; `transport` is `stdio`, `http` or `websocket`, and `redactor` hides the secrets of
     /// the connection. It is over when the last clone of this trace of it is dropped.
     pub fn connection(&self, server: &str, transport: &str, redactor: Redactor) -> ConnectionTrace {
+        self.open(WireDirection::Sent, (server, transport), redactor)
+    }
+
+    /// Begins the trace of a connection to a server of this program: what it receives was sent by the client. The arguments are
+    /// those of [`connection`](Self::connection).
+    ///
+    /// ```no_run
+    /// use mcp_hyper::ServerOptions;
+    /// use mcp_hyper::host::TraceFile;
+    /// use mcp_hyper::mcp_proto::front::Router;
+    /// use mcp_hyper::mcp_proto::redact::Redactor;
+    ///
+    /// let trace = TraceFile::create("server.trace", "notes 1.0.0")?;
+    /// let options = ServerOptions::new(Router::new("notes", "1.0.0")).on_wire(move |_client| {
+    ///     let mut observer = trace.connection_of_server("notes", "http", Redactor::new()).observer();
+    ///     Some(Box::new(move |event| observer.handle_event(event)))
+    /// });
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn connection_of_server(&self, server: &str, transport: &str, redactor: Redactor) -> ConnectionTrace {
+        self.open(WireDirection::Received, (server, transport), redactor)
+    }
+
+    /// Begins the trace of a connection, on which what has this direction is sent by the client.
+    fn open(&self, of_client: WireDirection, names: (&str, &str), redactor: Redactor) -> ConnectionTrace {
         let number = self.shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
         let pseudonyms = self.shared.pseudonyms.clone();
-        ConnectionTrace::open(self.clone(), number, (server, transport), redactor, pseudonyms)
+        ConnectionTrace::open(self.clone(), (number, of_client), names, redactor, pseudonyms)
     }
 
     /// An observer that traces a connection, without the secrets that [`Redactor::new`] finds.
@@ -175,7 +201,6 @@ mod tests {
     use http::HeaderMap;
     use mcp_proto::trace_file::{Sender, Trace, TraceEvent, TraceRecord, TracedFrame};
     use mcp_proto::transport::http::{ExchangeEnd, ExchangeId};
-    use mcp_smol::WireDirection;
 
     use super::*;
     use crate::WireEvent;

@@ -22,6 +22,9 @@ use crate::WireEvent;
 /// Most responses that are read at a time. Of one that exceeds them, the rest is not shown.
 const MAX_BODIES: usize = 256;
 
+/// Most bytes of the long ones of them. A long one that exceeds them is cut.
+const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
+
 /// A frame of a connection, in the order of the wire: see [`HostOptions::on_wire`](super::HostOptions::on_wire).
 ///
 /// `Display` writes a line for a log: `→` marks what was sent and `←` what was received. Texts of peers are not escaped
@@ -35,11 +38,13 @@ pub enum WireFrame<'a> {
         direction: WireDirection,
         /// The response that it is a part of, over HTTP.
         exchange: Option<ExchangeId>,
-        /// The text; of one that is longer than 64 KiB only its beginning, or a mark alone [if it is not
-        /// JSON](Redactor::cut_frame).
+        /// The text. Of JSON that is longer than 16 MiB it is only the beginning, and of another text that is longer than 64 KiB
+        /// [a mark alone](Redactor::cut_frame).
         text: Cow<'a, [u8]>,
         /// The length of the whole in bytes, secrets included.
         bytes: usize,
+        /// Whether the text is not the whole.
+        is_cut: bool,
     },
     /// A request over HTTP.
     Request {
@@ -51,10 +56,12 @@ pub enum WireFrame<'a> {
         url: Cow<'a, str>,
         /// Its headers.
         headers: Cow<'a, HeaderMap>,
-        /// Its body; of one that is longer than 64 KiB only its beginning.
+        /// Its body, or a part of it as of a [message](Self::Message).
         body: Cow<'a, [u8]>,
         /// The length of the whole body in bytes, secrets included.
         bytes: usize,
+        /// Whether the body is not the whole.
+        is_cut: bool,
     },
     /// The head of a response.
     Response {
@@ -75,11 +82,11 @@ pub enum WireFrame<'a> {
 }
 
 impl WireFrame<'_> {
-    /// The length in bytes of a message or body of which only the beginning is here.
+    /// The length in bytes of a message or body that is not here as a whole.
     pub fn cut_bytes(&self) -> Option<usize> {
         match self {
-            Self::Message { bytes, .. } | Self::Request { bytes, .. } => {
-                Some(*bytes).filter(|it| *it > BoundedText::LONGEST)
+            Self::Message { bytes, is_cut, .. } | Self::Request { bytes, is_cut, .. } => {
+                is_cut.then_some(*bytes)
             }
             Self::Response { .. } | Self::End { .. } => None,
         }
@@ -167,6 +174,15 @@ impl Streams {
 enum Body {
     Events(TextLines),
     Whole(BoundedText<'static>),
+}
+
+impl Body {
+    fn text(&mut self) -> &mut BoundedText<'static> {
+        match self {
+            Self::Events(lines) => &mut lines.partial,
+            Self::Whole(text) => text,
+        }
+    }
 }
 
 impl WireObserver {
@@ -315,7 +331,7 @@ impl FrameReader {
     pub(super) fn handle_bytes(&mut self, direction: WireDirection, bytes: &[u8], sink: FrameSink<'_>) {
         let mut rest = bytes;
         while let Some(line) = self.streams.of(direction).next(&mut rest, self.redactor.as_ref()) {
-            self.show(direction, None, &line, sink);
+            self.show(direction, None, line, sink);
         }
     }
 
@@ -333,7 +349,7 @@ impl FrameReader {
     pub(super) fn end_streams(&mut self, sink: FrameSink<'_>) {
         for direction in [WireDirection::Sent, WireDirection::Received] {
             if let Some(line) = self.streams.of(direction).end() {
-                self.show(direction, None, &line, sink);
+                self.show(direction, None, line, sink);
             }
         }
     }
@@ -344,9 +360,9 @@ impl FrameReader {
             WireEvent::Request { exchange, method, url, headers, body } => {
                 self.learn(headers);
                 let (url, headers) = (self.url(url), self.headers(headers));
-                let body = BoundedText::new(body, self.redactor.as_ref());
-                let (bytes, body) = (body.bytes(), body.redacted(self.redactor.as_mut()));
-                sink(WireFrame::Request { exchange, method, url, headers, body, bytes });
+                let mut body = BoundedText::new(body, self.redactor.as_ref());
+                let (bytes, is_cut, body) = body.redacted(self.redactor.as_mut());
+                sink(WireFrame::Request { exchange, method, url, headers, body, bytes, is_cut });
             }
             WireEvent::Head { exchange, status, headers } => {
                 self.open_body(exchange, headers, sink);
@@ -388,12 +404,19 @@ impl FrameReader {
     fn handle_body(&mut self, exchange: ExchangeId, mut piece: &[u8], sink: FrameSink<'_>) {
         // Without an entry, a part of a message is missing: the rest cannot be redacted.
         if let Some(Body::Whole(text)) = self.bodies.get_mut(&exchange) {
-            return text.push(piece, self.redactor.as_ref());
+            text.push(piece, self.redactor.as_ref());
         }
         while let Some(Body::Events(lines)) = self.bodies.get_mut(&exchange)
             && let Some(line) = lines.next(&mut piece, self.redactor.as_ref())
         {
-            self.show(WireDirection::Received, Some(exchange), &line, sink);
+            self.show(WireDirection::Received, Some(exchange), line, sink);
+        }
+        let kept = |body: &mut Body| body.text().kept_bytes();
+        if self.bodies.get_mut(&exchange).is_some_and(|body| kept(body) > BoundedText::LONGEST)
+            && self.bodies.values_mut().map(kept).sum::<usize>() > MAX_BODY_BYTES
+            && let Some(body) = self.bodies.get_mut(&exchange)
+        {
+            body.text().cut(self.redactor.as_ref());
         }
     }
 
@@ -402,11 +425,11 @@ impl FrameReader {
         match self.bodies.remove(&exchange) {
             Some(Body::Events(mut lines)) => {
                 if let Some(line) = lines.end() {
-                    self.show(WireDirection::Received, Some(exchange), &line, sink);
+                    self.show(WireDirection::Received, Some(exchange), line, sink);
                 }
             }
-            Some(Body::Whole(text)) if text.bytes() > 0 => {
-                self.show(WireDirection::Received, Some(exchange), &text, sink);
+            Some(Body::Whole(text)) if !text.is_empty() => {
+                self.show(WireDirection::Received, Some(exchange), text, sink);
             }
             _ => {}
         }
@@ -415,18 +438,18 @@ impl FrameReader {
     #[cfg(feature = "websocket")]
     fn show_whole(&mut self, direction: WireDirection, text: &[u8], sink: FrameSink<'_>) {
         let text = BoundedText::new(text, self.redactor.as_ref());
-        self.show(direction, None, &text, sink);
+        self.show(direction, None, text, sink);
     }
 
     fn show(
         &mut self,
         direction: WireDirection,
         exchange: Option<ExchangeId>,
-        text: &BoundedText<'_>,
+        mut text: BoundedText<'_>,
         sink: FrameSink<'_>,
     ) {
-        let (bytes, text) = (text.bytes(), text.redacted(self.redactor.as_mut()));
-        sink(WireFrame::Message { direction, exchange, text, bytes });
+        let (bytes, is_cut, text) = text.redacted(self.redactor.as_mut());
+        sink(WireFrame::Message { direction, exchange, text, bytes, is_cut });
     }
 
     fn url<'a>(&self, url: &'a str) -> Cow<'a, str> {

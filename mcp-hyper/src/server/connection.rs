@@ -115,7 +115,8 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
         attachments: Attachments,
     ) -> Self {
         let shared = service.shared();
-        let monitor = Arc::new(ConnectionMonitor::new(limits, shared.clock.timers().clone()));
+        let (timers, observed) = (shared.clock.timers().clone(), shared.observe(peer));
+        let monitor = Arc::new(ConnectionMonitor::new(limits, timers, observed));
         let entry = shared.registry.register(&QuotaOwner::from_client(None, peer), monitor.clone());
         let (upgrades, alarm) = (UpgradeSlot::default(), Alarm::default());
         Self { stage, service, peer, attachments, monitor, upgrades, alarm, _entry: entry }
@@ -461,9 +462,10 @@ impl<H: ServerMode> Service<Request<Incoming>> for ConnectionService<H> {
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let body_demand = self.queue.as_ref().map(DemandQueue::<H>::announce);
-        let attached =
-            ConnectionHooks { exchange_guard: Some(ExchangeGuard::new(self.monitor.clone())), body_demand };
         let (parts, body) = request.into_parts();
+        let observed = self.service.shared().observe_exchange(self.monitor.observed.as_ref(), &parts);
+        let exchange_guard = Some(ExchangeGuard::new(self.monitor.clone()));
+        let attached = ConnectionHooks { exchange_guard, body_demand, observed };
         let upgrade = match &self.queue {
             None => Upgrade::on_connection(&self.upgrades, self.service.shared().websocket, &parts),
             // HTTP/2 has no upgrades.

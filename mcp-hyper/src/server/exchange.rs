@@ -24,6 +24,7 @@ use mcp_proto::transport::http::server::{BodyKind, ResponseHead};
 #[cfg(feature = "auth")]
 use super::guard::TokenVerification;
 use super::monitor::ExchangeGuard;
+use super::observed::ObservedExchange;
 use crate::task_set::TaskSet;
 use crate::time::{Alarm, RuntimeClock, Timers};
 
@@ -68,6 +69,7 @@ impl<H: HandlerMode> TimedExchange<H> {
 pub(super) struct ConnectionHooks {
     pub(super) exchange_guard: Option<ExchangeGuard>,
     pub(super) body_demand: Option<BodyDemand>,
+    pub(super) observed: Option<ObservedExchange>,
 }
 
 /// The stage of an exchange until it has returned the response head.
@@ -123,7 +125,8 @@ impl<B: Body, H: ServerMode> Future for ResponseFuture<B, H> {
             *this.stage = ExchangeStage::Open(TimedExchange::new(exchange, clock));
         }
         let ExchangeStage::Open(live) = this.stage else { return Poll::Pending };
-        let refusal = ready!(poll_request(this.request.as_mut(), live, cx));
+        let refusal = ready!(poll_request(this.request.as_mut(), live, &mut this.attached.observed, cx));
+        this.attached.observed.iter_mut().for_each(ObservedExchange::end_request);
         if this.request.as_ref().as_pin_ref().is_some_and(|request| !request.is_end_stream())
             && let Some(guard) = &this.attached.exchange_guard
         {
@@ -159,6 +162,7 @@ impl<B: Body, H: ServerMode> Future for ResponseFuture<B, H> {
 fn poll_request<B: Body, H: HandlerMode>(
     mut request: Pin<&mut Option<B>>,
     live: &mut TimedExchange<H>,
+    observed: &mut Option<ObservedExchange>,
     cx: &mut Context<'_>,
 ) -> Poll<Option<StatusCode>> {
     while live.exchange.wants_body()
@@ -167,7 +171,9 @@ fn poll_request<B: Body, H: HandlerMode>(
         match body.poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 if let Ok(mut data) = frame.into_data() {
-                    live.exchange.handle_body(data.copy_to_bytes(data.remaining()));
+                    let data = data.copy_to_bytes(data.remaining());
+                    observed.iter_mut().for_each(|observed| observed.handle_body(&data));
+                    live.exchange.handle_body(data);
                 }
             }
             Poll::Ready(Some(Err(_))) => return Poll::Ready(Some(StatusCode::BAD_REQUEST)),
@@ -209,6 +215,12 @@ fn response<H: HandlerMode>(
             headers.append(name, value);
         }
     }
+    if let Some(observed) = &response.body().attached.observed {
+        observed.show_head(&response);
+    }
+    if left == Some(0) {
+        response.body_mut().attached.observed.iter_mut().for_each(ObservedExchange::end);
+    }
     response
 }
 
@@ -245,6 +257,7 @@ impl<H: HandlerMode> Body for ResponseBody<H> {
                 Some(bytes) => this.buffered = bytes,
                 None => {
                     this.remaining = Some(0);
+                    this.attached.observed.iter_mut().for_each(ObservedExchange::end);
                     return Poll::Ready(None);
                 }
             }
@@ -252,6 +265,13 @@ impl<H: HandlerMode> Body for ResponseBody<H> {
         let piece = this.buffered.split_to(this.buffered.len().min(MAX_CHUNK));
         if let Some(left) = &mut this.remaining {
             *left = left.saturating_sub(piece.len() as u64);
+        }
+        if let Some(observed) = &mut this.attached.observed {
+            observed.show_body(&piece);
+            // hyper does not ask again for a body of known length.
+            if this.remaining == Some(0) {
+                observed.end();
+            }
         }
         if let Some(demand) = &this.attached.body_demand {
             demand.set_waiting(true);

@@ -6,6 +6,7 @@ mod exchange;
 #[cfg(feature = "auth")]
 mod guard;
 mod monitor;
+mod observed;
 mod options;
 mod service;
 mod socket;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use mcp_proto::quota::{FairTable, QuotaOwner};
 
+use super::observed::ObservedConnection;
 use crate::time::{Alarm, Timers};
 
 /// Limits on connections and streams. [`HttpServerConfig`](mcp_proto::transport::http::server::HttpServerConfig) limits
@@ -75,6 +76,7 @@ const LINGER: Duration = Duration::from_secs(2);
 pub(super) struct ConnectionMonitor {
     pub(super) limits: Arc<ServerLimits>,
     pub(super) timers: Timers,
+    pub(super) observed: Option<ObservedConnection>,
     state: Mutex<State>,
 }
 
@@ -146,7 +148,11 @@ impl State {
 }
 
 impl ConnectionMonitor {
-    pub(super) fn new(limits: Arc<ServerLimits>, timers: Timers) -> Self {
+    pub(super) fn new(
+        limits: Arc<ServerLimits>,
+        timers: Timers,
+        observed: Option<ObservedConnection>,
+    ) -> Self {
         let now = timers.now();
         let state = State {
             began: now,
@@ -161,7 +167,7 @@ impl ConnectionMonitor {
             order: None,
             waker: None,
         };
-        Self { limits, timers, state: Mutex::new(state) }
+        Self { limits, timers, observed, state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -559,7 +565,7 @@ mod tests {
             let mut limits = ServerLimits::default();
             change(&mut limits);
             let fake = Arc::new(Fake { origin: Instant::now(), passed: Mutex::default() });
-            let watch = Arc::new(ConnectionMonitor::new(Arc::new(limits), fake.clone()));
+            let watch = Arc::new(ConnectionMonitor::new(Arc::new(limits), fake.clone(), None));
             Self { fake, watch }
         }
 

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "auth")]
 use std::future::Future;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use mcp_proto::adapter::Entropy;
@@ -21,10 +22,12 @@ use super::exchange::ServerMode;
 #[cfg(feature = "auth")]
 use super::guard::{FetchFn, GuardOptions};
 use super::monitor::{ConnectionRegistry, OnError, ServerError, ServerLimits};
+use super::observed::ObserverOf;
 use super::service::{HealthCheck, HttpService, PrincipalFn, ServiceState, WebSocketOptions};
 use super::socket::Tls;
 use crate::runtime::{AnyRuntime, Runtime};
 use crate::time::{Alarm, RuntimeClock};
+use crate::wire::WireEvent;
 
 /// Options of a server: router, limits, TLS and authorization.
 ///
@@ -78,6 +81,7 @@ pub struct ServerOptions<H: ServerMode = SendHandlers> {
     websocket: WebSocketOptions,
     relay: Option<Arc<dyn ChangeRelay>>,
     health: Option<HealthCheck>,
+    observer: Option<ObserverOf>,
     on_error: OnError,
 }
 
@@ -100,6 +104,7 @@ impl<H: ServerMode> ServerOptions<H> {
             websocket: Default::default(),
             relay: None,
             health: None,
+            observer: None,
             on_error: Arc::new(|_| {}),
         }
     }
@@ -243,6 +248,31 @@ impl<H: ServerMode> ServerOptions<H> {
             self.health = Some(HealthCheck { path: path.into(), is_ready: Box::new(is_ready) })
         }
 
+        /// Observes connections, for logs and debugging: `observe` makes the observer of a connection from its client's address,
+        /// or returns `None`. The observer is called with each request and response, but [health checks](Self::health), and with
+        /// each message over WebSocket. A request that another server passes to an
+        /// [`HttpService`](super::HttpService) is a connection of its own. A [`Redactor`](mcp_proto::redact::Redactor) hides the
+        /// secrets; with the feature `host`, `TraceFile` writes a trace.
+        ///
+        /// The server waits for the observer: it must return quickly.
+        ///
+        /// ```
+        /// use mcp_hyper::ServerOptions;
+        /// use mcp_hyper::mcp_proto::front::Router;
+        ///
+        /// let options = ServerOptions::new(Router::new("notes", "1.0.0")).on_wire(|client| {
+        ///     // The `Debug` form has no secrets.
+        ///     Some(Box::new(move |event| eprintln!("{client:?}: {event:?}")))
+        /// });
+        /// # drop(options);
+        /// ```
+        pub fn on_wire(
+            self,
+            observe: impl Fn(Option<IpAddr>) -> Option<Box<dyn FnMut(WireEvent<'_>) + Send>> + Send + Sync + 'static
+        ) {
+            self.observer = Some(Box::new(observe))
+        }
+
         /// Reports errors that do not end the server, for logs. `show` must return quickly: the server waits for it.
         pub fn on_error(self, show: impl Fn(&ServerError) + Send + Sync + 'static) {
             self.on_error = Arc::new(show)
@@ -318,6 +348,7 @@ impl<H: ServerMode> ServerOptions<H> {
             principal: self.principal,
             proxies: self.proxies,
             health: self.health,
+            observer: self.observer,
             #[cfg(feature = "auth")]
             guard,
             websocket: self.websocket,

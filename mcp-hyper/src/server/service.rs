@@ -22,6 +22,7 @@ use super::exchange::{ConnectionHooks, ResponseBody, ResponseFuture, ServerMode}
 #[cfg(feature = "auth")]
 use super::guard::{TokenGuard, TokenVerification};
 use super::monitor::{ConnectionRegistry, ServerLimits};
+use super::observed::{ObservedConnection, ObservedExchange, ObserverOf};
 use super::socket::Tls;
 
 /// A server to embed, in an accept loop or, as a hyper [`Service`], in another router.
@@ -78,7 +79,9 @@ impl<H: ServerMode> HttpService<H> {
         let (mut parts, body) = request.into_parts();
         let peer = parts.extensions.get::<PeerAddress>().map(|peer| peer.0);
         let upgrade = Upgrade::on_embedded(self.0.websocket, &mut parts);
-        self.exchange((parts, body), peer, Attachments::new(), ConnectionHooks::default(), upgrade)
+        let observed = self.0.observe_exchange(self.0.observe(peer).as_ref(), &parts);
+        let attached = ConnectionHooks { observed, ..ConnectionHooks::default() };
+        self.exchange((parts, body), peer, Attachments::new(), attached, upgrade)
     }
 
     /// Answers a request from the address `peer`, which may be for an upgrade.
@@ -153,11 +156,30 @@ pub(super) struct ServiceState<H: ServerMode> {
     pub(super) principal: Option<PrincipalFn>,
     pub(super) proxies: TrustedProxies,
     pub(super) health: Option<HealthCheck>,
+    pub(super) observer: Option<ObserverOf>,
     #[cfg(feature = "auth")]
     pub(super) guard: TokenGuard,
     pub(super) websocket: WebSocketOptions,
     /// Upgraded connections of other servers, for the driver.
     pub(super) upgrades: UpgradeQueue<H>,
+}
+
+impl<H: ServerMode> ServiceState<H> {
+    /// A connection of this client, if the application observes it.
+    pub(super) fn observe(&self, peer: Option<IpAddr>) -> Option<ObservedConnection> {
+        self.observer.as_ref().and_then(|observe| observe(peer)).map(ObservedConnection::new)
+    }
+
+    /// An exchange on a connection, if that is observed.
+    pub(super) fn observe_exchange(
+        &self,
+        connection: Option<&ObservedConnection>,
+        parts: &Parts,
+    ) -> Option<ObservedExchange> {
+        let is_check = |health: &HealthCheck| parts.uri.path() == health.path;
+        let connection = connection.filter(|_| !self.health.as_ref().is_some_and(is_check))?;
+        Some(connection.exchange(parts, if self.tls.is_some() { "https" } else { "http" }))
+    }
 }
 
 /// The health checks of a balancer.

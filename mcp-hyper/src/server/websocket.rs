@@ -19,8 +19,10 @@ use mcp_proto::transport::http::server::{HttpResponse, ResponseHeaders};
 use mcp_proto::transport::tool_frames::request_of;
 
 use super::monitor::{ConnectionError, ConnectionMonitor, ExchangeGuard};
+use super::observed::ObservedConnection;
 use crate::time::{Alarm, RuntimeClock};
 use crate::websocket::{Channel, ChannelEvent, PingPolicy, SUBPROTOCOL};
+use crate::wire::WireEvent;
 
 /// Maximum rounds of a connection before it lets other tasks run.
 const ROUNDS: usize = 4;
@@ -72,6 +74,7 @@ pub(super) struct WebSocket<Io, H: HandlerMode> {
     alarm: Alarm,
     /// Why the client ended the connection, if it violated the protocol.
     error: Option<String>,
+    observed: Option<ObservedConnection>,
     _exchange: ExchangeGuard,
 }
 
@@ -88,8 +91,9 @@ impl<Io: AsyncRead + AsyncWrite + Unpin, H: HandlerMode> WebSocket<Io, H> {
         let limits = &monitor.limits;
         let pings = limits.ping_interval.map(|interval| PingPolicy::new(interval, limits.write_timeout));
         let channel = Channel::new(io, ahead, Role::Server, front.message_bytes(), pings, clock.now())?;
-        let (alarm, exchange) = (Alarm::default(), ExchangeGuard::new(monitor));
-        Some(Self { channel, front, tool_frames, clock, alarm, error: None, _exchange: exchange })
+        let (alarm, observed) = (Alarm::default(), monitor.observed.clone());
+        let exchange = ExchangeGuard::new(monitor);
+        Some(Self { channel, front, tool_frames, clock, alarm, error: None, observed, _exchange: exchange })
     }
 
     /// Lets requests in progress finish, then closes.
@@ -140,6 +144,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin, H: HandlerMode> WebSocket<Io, H> {
                 return Progress::Blocked;
             }
             let Some(message) = self.front.poll_transmit() else { break };
+            self.show(WireEvent::MessageSent(&message));
             self.channel.send(message);
             progress = Progress::Some;
         }
@@ -157,6 +162,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin, H: HandlerMode> WebSocket<Io, H> {
             }
             match self.channel.poll_read(self.clock.now(), cx) {
                 Poll::Ready(ChannelEvent::Message(message)) => {
+                    self.show(WireEvent::MessageReceived(&message));
                     let request = if self.tool_frames { request_of(&message) } else { None };
                     self.front.handle_message(&request.unwrap_or(message));
                 }
@@ -182,6 +188,12 @@ impl<Io: AsyncRead + AsyncWrite + Unpin, H: HandlerMode> WebSocket<Io, H> {
             }
         }
         true
+    }
+
+    fn show(&self, event: WireEvent<'_>) {
+        if let Some(observed) = &self.observed {
+            observed.show(event);
+        }
     }
 
     /// Sends the close frame, unless the client has.

@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
@@ -32,6 +31,7 @@ use smol::net::TcpListener;
 use crate::connect::{Connection, with_server};
 use crate::error::{CommandError, Interrupts, Result};
 use crate::options::{CommonOptions, variable};
+use crate::server_trace::ServerTrace;
 use crate::terminal::{GOOD, QUIET, Screen, Text, styled};
 use crate::{commands, show};
 
@@ -357,13 +357,10 @@ pub(crate) async fn serve_stdio(router: Router, common: &CommonOptions) -> Resul
     }
     let failed = CommandError::server_of("serving standard input and output");
     if common.stdio_v2 {
-        let options = ServerOptions::new(router).configure(|config| {
-            Arc::make_mut(&mut config.server).recorder = common.server_recorder("stdio-v2");
-        });
+        let options = ServerTrace::new(common, "stdio-v2").of_http(ServerOptions::new(router));
         return options.stdio_v2().await.map_err(failed);
     }
-    let options = mcp_smol::ServerOptions::new(router);
-    let options = options.configure(|config| config.recorder = common.server_recorder("stdio"));
+    let options = ServerTrace::new(common, "stdio").of_stream(mcp_smol::ServerOptions::new(router));
     let (_handle, driver) = options.stdio().map_err(&failed)?;
     driver.await.map_err(failed)
 }
@@ -394,8 +391,7 @@ pub(crate) async fn serve_http(
     if let Some((guard, hosts)) = protected {
         options = options.protect(guard).configure(|config| config.hosts = hosts);
     }
-    options = options.configure(|config| {
-        Arc::make_mut(&mut config.server).recorder = common.server_recorder("http");
+    options = ServerTrace::new(common, "http").of_http(options).configure(|config| {
         config.legacy_sse = listen.legacy_sse.then(LegacyPaths::default);
         config.cors = (!listen.cors.is_empty()).then(|| CorsOrigins::only(listen.cors.iter().cloned()));
     });

@@ -20,6 +20,7 @@ mod options;
 mod replay;
 mod reports;
 mod server_requests;
+mod server_trace;
 mod show;
 mod skills;
 mod tap;

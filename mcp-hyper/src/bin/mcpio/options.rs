@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use mcp_hyper::host::TraceFile;
-use mcp_proto::redact::Redactor;
-use mcp_proto::trace_file::MachineRecorder;
 
 /// Options of all subcommands.
 #[derive(Debug, Default, Args)]
@@ -99,14 +97,6 @@ pub(crate) struct CommonOptions {
     /// The working directory of the server
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
-}
-
-impl CommonOptions {
-    /// A recorder of the machines of this program's server on a transport, for `--trace-raw`.
-    pub(crate) fn server_recorder(&self, transport: &str) -> Option<MachineRecorder> {
-        let file = self.traced.as_ref().filter(|_| self.trace_raw)?;
-        file.connection("mcpio", transport, Redactor::new()).recorder()
-    }
 }
 
 const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];

@@ -230,7 +230,14 @@ fn show_frame(screen: &mut Screen, server: Option<&str>, frame: &WireFrame<'_>) 
         }
         _ => return,
     };
-    let text = match frame.cut_bytes() {
+    let shown_bytes = |text: &[u8], bytes: usize| Some(bytes).filter(|_| text.len() > SHOWN);
+    let cut_bytes = match frame {
+        WireFrame::Message { text, bytes, .. } | WireFrame::Request { body: text, bytes, .. } => {
+            frame.cut_bytes().or_else(|| shown_bytes(text, *bytes))
+        }
+        _ => None,
+    };
+    let text = match cut_bytes {
         Some(bytes) => text.and(format!(" … ({bytes} bytes)")),
         None => text,
     };
@@ -242,7 +249,8 @@ fn sent() -> Text {
 }
 
 fn shown(text: &[u8]) -> Text {
-    Text::json(String::from_utf8_lossy(text).trim_end())
+    let beginning = text.get(..SHOWN).unwrap_or(text);
+    Text::json(String::from_utf8_lossy(beginning).trim_end())
 }
 
 /// A mark behind the name of the server, of which there may be several.
@@ -273,6 +281,9 @@ fn print(screen: &mut Screen, mark: Text, text: impl Into<Text>) {
     // Failing to write the trace does not fail the command.
     let _ = screen.line(mark.and(" ").and(text));
 }
+
+/// How many bytes of a frame are printed.
+const SHOWN: usize = 64 * 1024;
 
 /// The longest line to check, in bytes. A longer line counts as a message.
 const LONGEST: usize = 64 * 1024;

@@ -73,6 +73,50 @@ fn mock_answers_as_the_recorded_server_did() {
     assert_eq!(mcpio(&["mock", Path::new("/nowhere").to_str().unwrap()]).code, 3);
 }
 
+/// A message of any usual length is recorded as a whole.
+#[test]
+fn large_messages_are_played_and_compared() {
+    let folder = Folder::new("large");
+    let call = ["call", "echo", &format!("text={}", "large ".repeat(20_000))];
+    let file = folder.recorded("large.trace", &call);
+    assert!(fs::metadata(&file).unwrap().len() > 2 * 120_000);
+    let program = program();
+    let program = program.to_str().unwrap();
+    let played = mcpio(&[&["--json"], &call[..], &["--", program, "mock", &file]].concat());
+    assert_eq!(played.code, 0, "{}", played.err);
+    let compared = mcpio(&["--json", "replay", &file, "--calls", "echo", "--", program, "serve"]);
+    let calls = json(&compared.out);
+    let outcomes: Vec<_> = calls["calls"].as_array().unwrap().iter().map(|it| &it["outcome"]).collect();
+    assert_eq!(outcomes, ["same", "same", "same"], "{}", compared.err);
+}
+
+/// The trace of a server is a trace as a client's is.
+#[test]
+fn server_writes_a_trace_of_its_own() {
+    let folder = Folder::new("server");
+    let (program, own) = (program(), folder.file("own.trace"));
+    let program = program.to_str().unwrap();
+    for (era, transport) in [("legacy", "--json"), ("modern", "--json"), ("modern", "--stdio-v2")] {
+        let server = ["--", program, "serve", "--trace-file", &own, transport];
+        let words = [&["--era", era, transport, "call", "add", "a=2", "b=3"], &server[..]].concat();
+        let output = mcpio(&words);
+        assert_eq!(output.code, 0, "{era} {transport}: {}", output.err);
+        let report = json(&mcpio(&["--json", "trace", &own]).out);
+        let requests = report["requests"].as_array().unwrap();
+        let call = requests.iter().find(|it| it["method"] == "tools/call").unwrap();
+        assert_eq!((&call["outcome"], &call["from"]), (&json("\"answered\""), &json("\"client\"")), "{call}");
+        assert_eq!(report["findings"], json("[]"));
+        let replayed = mcpio(&["replay", &own, "--calls", "add", "--", program, "serve"]);
+        assert!(replayed.code == 0 && replayed.out.contains("add"), "{}{}", replayed.out, replayed.err);
+    }
+    let printed = mcpio(&["call", "add", "a=2", "b=3", "--trace", "--", program, "serve", "--trace"]);
+    // The client prints what the server writes to its standard error, and the same itself.
+    for arrow in ["→ {", "← {"] {
+        let lines = |start: &str| printed.err.lines().filter(|line| line.starts_with(start)).count();
+        assert_eq!((lines(arrow), lines(&format!("! {arrow}"))), (3, 3), "{}", printed.err);
+    }
+}
+
 #[test]
 fn replay_compares_a_live_server_with_the_recorded_one() {
     let folder = Folder::new("replay");

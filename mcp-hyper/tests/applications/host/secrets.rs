@@ -147,7 +147,7 @@ impl Write for SharedBuffer {
 
 /// The texts in which a spelling passes over a stream, in each channel of messages and outside of them.
 fn frames(spelling: &str) -> Vec<String> {
-    let long = ".".repeat(65_000);
+    let long = ".".repeat(66_000);
     let mut frames = vec![
         format!(
             r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"a","arguments":{{"text":"a {spelling} b"}}}}}}"#
@@ -164,14 +164,15 @@ fn frames(spelling: &str) -> Vec<String> {
         format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"text":"{spelling}""#),
         format!(r#"{{"jsonrpc":"2.0" "text":"{spelling}"}} trailing {spelling}"#),
         format!("\u{feff}{{'text': '{spelling}'}}"),
-        // Above 64 KiB: whole in the beginning, at its end, and not JSON.
-        format!(r#"{{"a":"{spelling}","text":"{long}{long}"}}"#),
-        format!("{spelling} {long}{long}"),
+        // Above 64 KiB: in the beginning, behind it, and not JSON.
+        format!(r#"{{"a":"{spelling}","text":"{long}","{spelling}":"{spelling}"}}"#),
+        format!(r#"{{"text":"{long}","b":"{spelling}"}} {spelling}"#),
+        format!("{spelling} {long}"),
     ];
-    // The end of what is kept lies within the secret.
+    // The end of what is kept of malformed JSON lies within the secret.
     for at in (65_536 - spelling.len().min(40)..65_536).step_by(13) {
         let before = r#"{"text":""#;
-        frames.push(format!("{before}{}{spelling} {long}\"}}", ".".repeat(at - before.len())));
+        frames.push(format!("{before}{}{spelling} {long}", ".".repeat(at - before.len())));
     }
     frames
 }

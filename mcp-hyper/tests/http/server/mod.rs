@@ -6,6 +6,7 @@ mod exchanges;
 mod http2;
 mod layers;
 mod limits;
+mod observed;
 mod owners;
 #[cfg(feature = "auth-jwt")]
 mod protected;

@@ -45,6 +45,7 @@ use crate::connect::{self, ClientSetup, LoginPolicy};
 use crate::error::{self, CommandError, Result};
 use crate::options::{CommonOptions, LoginOptions};
 use crate::reports::NonMessageCounter;
+use crate::server_trace::ServerTrace;
 
 use calls::{QueuedRequest, SuspendedCall};
 
@@ -202,7 +203,7 @@ async fn serve(
     let options = ServerOptions::new(calls::router(bridge, server));
     let options = options.configure(|config| {
         config.capabilities = capabilities;
-        config.recorder = common.server_recorder("stdio");
+        config.recorder = ServerTrace::new(common, "stdio").recorder();
     });
     let (handle, serving) = options.stream(input, output);
     let lost = async {

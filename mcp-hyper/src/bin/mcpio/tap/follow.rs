@@ -16,8 +16,8 @@ use crate::terminal::{BAD, GOOD, NAME, QUIET, Screen, Text, styled};
 /// How often to look for new records.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The longest line that is shown.
-const LONGEST: usize = 4 * 1024 * 1024;
+/// The longest line that is shown: a record of the longest message, escaped.
+const LONGEST: usize = 128 * 1024 * 1024;
 
 /// Shows the records of a trace, and those that follow, also in the files that take its place.
 pub(crate) async fn follow(path: &Path, screen: &mut Screen) -> Result {
