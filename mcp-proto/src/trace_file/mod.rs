@@ -533,11 +533,17 @@ mod tests {
             r#"{"at":1,"connection":1,"event":"ended","failure":"reset"}"#,
             r#"{"at":1,"connection":1,"event":"lost","records":"1"}"#,
             r#"{"at":1,"connection":1,"event":"stderr"}"#,
+            r#"{"at":1,"connection":1,"event":"machine","step":"open"}"#,
+            r#"{"at":1,"connection":1,"event":"machine","machine":1,"step":{"input":1}}"#,
+            r#"{"at":1,"connection":1,"event":"machine","machine":1,"step":{"body":{"exchange":1}}}"#,
+            r#"{"at":1,"connection":1,"event":"machine","machine":1,"step":{"body":{"piece":"a"}}}"#,
+            r#"{"at":1,"connection":1,"event":"machine","machine":1,"step":{"eof":"","event":""}}"#,
         ] {
             assert!(check_by_schema(line).is_err(), "{line}");
             assert!(serde_json::from_str::<TraceRecord>(line).is_err(), "{line}");
         }
         check_by_schema(r#"{"at":1,"connection":1,"event":"later","frame":1}"#).unwrap();
+        check_by_schema(r#"{"mcpTrace":1,"started":1,"program":"","redacted":true,"bundle":{}}"#).unwrap();
         check_by_schema(r#"{"at":1,"connection":1,"event":"closed","later":1}"#).unwrap();
     }
 
