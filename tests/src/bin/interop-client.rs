@@ -8,7 +8,7 @@ use std::error::Error as StdError;
 use std::fmt::Debug;
 use std::process::ExitCode;
 
-use mcp_hyper::host::TraceFile;
+use mcp_hyper::host::{ConnectionTrace, TraceFile};
 use mcp_proto::front::layer::{Layer, LayerFuture, LayerRequest, Next, Reply};
 use mcp_proto::front::{Client, ClientHandlers, Error};
 use mcp_proto::peer::client::EraPolicy;
@@ -68,17 +68,25 @@ fn connect(
     handlers: ClientHandlers,
     trace: Option<&TraceFile>,
 ) -> Outcome<Client> {
-    let recorder = trace.and_then(|file| file.connection("server", "", Redactor::new()).recorder());
+    let traced = trace.map(|file| file.connection("server", "", Redactor::new()));
+    let recorder = traced.as_ref().and_then(ConnectionTrace::recorder);
+    let observer = traced.as_ref().map(ConnectionTrace::observer);
     let (program, arguments) = server.split_first().ok_or("no server")?;
     if program.starts_with("http") {
         let options = mcp_hyper::ClientOptions::new("interop-client", "1").era_policy(policy);
-        let options = options.configure(|config| config.client.recorder = recorder);
+        let mut options = options.configure(|config| config.client.recorder = recorder);
+        if let Some(mut observer) = observer {
+            options = options.on_wire(move |event| observer.handle_event(event));
+        }
         let (client, driver) = options.handlers(handlers).connect(program)?;
         smol::spawn(driver).detach();
         return Ok(client);
     }
     let options = mcp_smol::ClientOptions::new("interop-client", "1").era_policy(policy);
-    let options = options.configure(|config| config.recorder = recorder);
+    let mut options = options.configure(|config| config.recorder = recorder);
+    if let Some(mut observer) = observer {
+        options = options.on_wire(move |direction, bytes| observer.handle_bytes(direction, bytes));
+    }
     let command = mcp_smol::Command::new(program).args(arguments);
     let (client, driver) = options.handlers(handlers).connect(command);
     smol::spawn(driver).detach();

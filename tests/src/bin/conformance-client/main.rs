@@ -54,8 +54,11 @@ async fn run() -> Outcome<String> {
 async fn connected(url: &str, scenario: &str) -> Outcome {
     let trace = mcp_tests::trace("conformance-client");
     let traced = trace.as_ref().map(|file| file.connection(scenario, "http", Redactor::new()));
-    let options = ClientOptions::new("conformance-client", env!("CARGO_PKG_VERSION"))
+    let mut options = ClientOptions::new("conformance-client", env!("CARGO_PKG_VERSION"))
         .configure(|config| config.client.recorder = traced.as_ref().and_then(ConnectionTrace::recorder));
+    if let Some(mut observer) = traced.as_ref().map(ConnectionTrace::observer) {
+        options = options.on_wire(move |event| observer.handle_event(event));
+    }
     let (authorization, pages) = auth::authorization(scenario, url).await?;
     let (client, driver) = options.handlers(input::handlers()).authorization(authorization).connect(url)?;
     let _person = driver.auth().map(|handle| smol::spawn(auth::agree(pages, handle)));
