@@ -1,7 +1,8 @@
 //! Writing an extension of the protocol: a package with a half for clients and a half for servers.
 //!
 //! An extension adds methods, notifications and types of results to the protocol of 2026-07-28. Both sides declare it with
-//! their capabilities, and use it only with a peer that declares it too; everything else goes on without it. The repository
+//! their capabilities, and use it only with a peer that declares it too; everything else goes on without it. An extension
+//! without any of these, such as MCP Apps, is declared to peers of all revisions. The repository
 //! has the package of this page in full, with its tests, in `tests/extension`: printing, which depends on `mcp-proto` alone and
 //! so works with every adapter.
 //!
@@ -136,7 +137,7 @@
 //! | To test | |
 //! |---|---|
 //! | both halves together | [`testing::pair`](super::testing) with the router, `handlers(install(…))`, and for HTTP `http()` |
-//! | peers of older revisions, which have no extensions | `legacy()` |
+//! | peers of older revisions, which have no messages of extensions | `legacy()` |
 //! | peers that do not know the extension | a pair with one half |
 //!
 //! [`Extension`]: mcp_proto::schema::Extension

@@ -257,7 +257,8 @@ pub enum RequestError {
         /// The revision.
         revision: Revision,
     },
-    /// The message belongs to an extension that the other side does not declare, or the revision in use does not have.
+    /// The message belongs to an extension that is not negotiated: the other side does not declare it, or the revision in
+    /// use has no messages of extensions.
     Extension {
         /// The method.
         method: String,

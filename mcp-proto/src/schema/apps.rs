@@ -3,7 +3,7 @@
 //! A server declares the extension, registers the page as a resource at a `ui:` URI, and names it in the tool's
 //! `_meta`. A host that declares the extension reads the resource and renders it in a sandbox, with a content security
 //! policy that allows only what the resource asks for and the host grants. Other hosts show the tool's text result, so
-//! every tool must have one.
+//! every tool must have one. Both sides declare the extension at every revision.
 //!
 //! <https://modelcontextprotocol.io/extensions/apps/overview>
 

@@ -221,8 +221,9 @@ object! {
             elicitation: Option<ElicitationCapability> = "elicitation" since V2025_06_18;
             /// Tasks of 2025-11-25 with the client as receiver.
             tasks: Option<ClientTasksCapability> = "tasks" since V2025_11_25 until V2025_11_25;
-            /// Extensions of the protocol by identifier, each with its settings: an object.
-            extensions: Option<Map<Json>> = "extensions" since V2026_07_28;
+            /// Extensions of the protocol by identifier, each with its settings: an object. Peers of all revisions may declare
+            /// some; those with messages take effect at 2026-07-28 alone.
+            extensions: Option<Map<Json>> = "extensions";
             /// Experimental capabilities, each with its settings: an object.
             experimental: Option<Map<Json>> = "experimental";
         }
@@ -312,8 +313,9 @@ object! {
             logging: Option<Json> = "logging";
             /// Tasks of 2025-11-25 with the server as receiver.
             tasks: Option<ServerTasksCapability> = "tasks" since V2025_11_25 until V2025_11_25;
-            /// Extensions of the protocol by identifier, each with its settings: an object.
-            extensions: Option<Map<Json>> = "extensions" since V2026_07_28;
+            /// Extensions of the protocol by identifier, each with its settings: an object. Peers of all revisions may declare
+            /// some; those with messages take effect at 2026-07-28 alone.
+            extensions: Option<Map<Json>> = "extensions";
             /// Experimental capabilities, each with its settings: an object.
             experimental: Option<Map<Json>> = "experimental";
         }

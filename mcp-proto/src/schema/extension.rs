@@ -16,13 +16,16 @@ use crate::rpc::Raw;
 /// provides.
 ///
 /// A client or a server that registers it declares it with its capabilities. It is negotiated with a peer of 2026-07-28
-/// that declares it too, with what it [needs](Self::with_need) of that side; earlier revisions have no extensions. Until it is
-/// negotiated,
+/// that declares it too, with what it [needs](Self::with_need) of that side. Until it is negotiated,
 ///
 /// - a client sends none of its messages, and treats results of its types as invalid;
 /// - a server answers requests of its methods with
 ///   [`MISSING_REQUIRED_CLIENT_CAPABILITY`](crate::rpc::code::MISSING_REQUIRED_CLIENT_CAPABILITY), and does not return
 ///   results of its types.
+///
+/// Peers of 2025-11-25 and earlier learn only of extensions that are data alone: those without methods, notifications and
+/// result types, such as [MCP Apps](super::apps). What such a peer declares is in its capabilities. Extensions with messages,
+/// among them tasks and skills, are not declared to it, and never negotiated with it.
 ///
 /// The extensions of a client or of a server are checked together: see [`ExtensionError`](super::ExtensionError). Those in
 /// [`BUILT_IN_EXTENSIONS`](super::BUILT_IN_EXTENSIONS) need not be registered.

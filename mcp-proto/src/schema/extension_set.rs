@@ -71,6 +71,22 @@ impl BuiltInExtension {
     }
 }
 
+/// Removes the extensions that a legacy handshake does not declare: those with messages, which are messages of 2026-07-28.
+/// Extensions that are data alone, such as MCP Apps, remain: deployed hosts and servers negotiate them at 2025-11-25.
+#[cfg(any(feature = "client", feature = "server"))]
+pub(crate) fn remove_modern_extensions(declared: &mut Option<Map<Json>>, registered: &[Extension]) {
+    let has_messages = |identifier: &str| {
+        // The tasks and skills extensions have methods of the protocol.
+        MethodInfo::all().any(|info| info.server_capability.is_some_and(|needed| needed.path() == identifier))
+            || registered
+                .iter()
+                .any(|extension| extension.identifier() == identifier && extension.names().next().is_some())
+    };
+    let remaining: Map<Json> =
+        declared.take().into_iter().flatten().filter(|(identifier, _)| !has_messages(identifier)).collect();
+    *declared = (!remaining.is_empty()).then_some(remaining);
+}
+
 /// Why the extensions of a client or of a server cannot be used together.
 ///
 /// A router reports it by `Router::check`, and a server whose router is invalid answers each request with the error. A client

@@ -20,7 +20,7 @@ pub use error::{SkillError, SkillErrorKind};
 pub use manifest::{SkillManifest, VerifiedFile};
 
 impl ClientCapabilities {
-    /// Declares skills: the client uses those of its servers.
+    /// Declares skills to servers of 2026-07-28: the client uses theirs.
     ///
     /// ```
     /// use mcp_proto::ClientHandlers;

@@ -6,18 +6,20 @@ use std::sync::{Arc, Mutex};
 
 use crate::common::front::{ClientHarness, config};
 use crate::common::front_http::HttpHarness;
-use crate::common::messages::{MODERN, discover_result, request};
+use crate::common::messages::{LEGACY, MODERN, discover_result, initialize_result, request};
 use crate::common::polling::{CountingEntropy, TestClock, poll, ready};
 use crate::common::router::ServerHarness;
 use crate::common::tools::tool;
 use mcp_proto::Instant;
 use mcp_proto::adapter;
+use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
 use mcp_proto::front::{ClientHandlers, Context, Error, HandlerError, NoArguments, Router};
-use mcp_proto::peer::client::{ClientConfig, Event, LinkAction};
+use mcp_proto::peer::client::{ClientConfig, EraPolicy, Event, LinkAction};
 use mcp_proto::peer::{InvalidAnswerError, Outcome, OutgoingRequest, RequestError, RequestOptions};
+use mcp_proto::schema::skills::ListSkills;
 use mcp_proto::schema::{
-    CallToolResult, CustomParams, CustomResult, Direction, Extension, ExtensionMethod, Implementation,
-    Method, MethodInfo, ResultType,
+    CallToolResult, ClientCapability, CustomParams, CustomResult, Direction, Extension, ExtensionMethod,
+    Implementation, Json, Method, MethodInfo, PaginatedParams, ResultType, apps, skills, tasks,
 };
 use mcp_proto::testing::SimulatedClock;
 use mcp_proto::testing::http::{FrontPeer, HttpOutput, HttpPair, HttpPeer};
@@ -29,6 +31,7 @@ use serde_json::{Value, json};
 const PRINTING: &str = "com.example/printing";
 const PRINT: &str = "com.example/print";
 const QUEUED: &str = "com.example/queued";
+const CHARTS: &str = "com.example/charts";
 
 fn printing() -> Extension {
     Extension::new(PRINTING)
@@ -201,6 +204,96 @@ fn extension_works_between_a_client_and_a_server_over_http() {
         other => panic!("{other:?}"),
     }
     assert_eq!(*names.lock().unwrap(), ["=?base64?QsO8cm8=?="]);
+}
+
+// --- 2025-11-25 ---
+
+/// Settings of an extension that is data alone.
+fn charts() -> Value {
+    json!({"formats": ["svg"]})
+}
+
+fn legacy_peer_declaring_everything() -> Value {
+    json!({"extensions": {
+        (apps::EXTENSION): {"mimeTypes": [apps::MEDIA_TYPE]}, CHARTS: charts(),
+        PRINTING: {}, (tasks::EXTENSION): {}, (skills::EXTENSION): {"directoryRead": true},
+    }})
+}
+
+/// C2.9, C14.11
+#[test]
+fn legacy_client_negotiates_extensions_without_messages_alone() {
+    let handlers = ClientHandlers::new()
+        .with_extension(printing())
+        .with_extension(Extension::new(CHARTS).unwrap().with_settings(charts()))
+        .declare(|declared| {
+            *declared = core::mem::take(declared)
+                .with_apps()
+                .with(ClientCapability::TasksExtension)
+                .with_extension(skills::EXTENSION, json!({}))
+                .unwrap();
+        });
+    let mut config = config();
+    config.era_policy = EraPolicy::LegacyOnly;
+    let mut client = ClientHarness::open(config, handlers);
+    let initialize = client.line();
+    assert_eq!(
+        initialize["params"]["capabilities"]["extensions"],
+        json!({(apps::EXTENSION): apps::settings(), CHARTS: charts()})
+    );
+
+    let mut initialized = initialize_result(LEGACY);
+    initialized["capabilities"]["extensions"] = legacy_peer_declaring_everything()["extensions"].take();
+    client.answer(&initialize["id"], initialized);
+    client.expect("notifications/initialized");
+    let server = client.client.server().unwrap();
+    let declared = server.capabilities.as_ref().unwrap();
+    assert!(declared.has_extension(apps::EXTENSION));
+    assert_eq!(declared.extension(CHARTS), Some(&Json::from(charts())));
+
+    let print = client.client.request_custom(PRINT, ()).start();
+    assert!(matches!(print, Err(Error::NotSent(RequestError::Extension { .. }))), "{print:?}");
+    let list = client.client.request::<ListSkills>(PaginatedParams::new()).start();
+    assert!(matches!(list, Err(Error::NotSent(RequestError::Revision { .. }))), "{list:?}");
+    client.expect_silence();
+    let _call = client.client.call_tool("print", json!({})).start().unwrap();
+    let call = client.line();
+    assert!(call["params"]["task"].is_null(), "{call}");
+}
+
+/// C2.9, S11.12
+#[test]
+fn legacy_server_negotiates_extensions_without_messages_alone() {
+    let router = || {
+        let router = printer()
+            .extension(CHARTS, charts())
+            .page("ui://printer/page.html", "printer", async |_, _| "<!doctype html>")
+            .tasks(TaskConfig::default())
+            .task_tool(tool("hold"), TaskChoice::Optional, async |NoArguments {}, cx: Context| {
+                let shown = cx.client_capabilities().renders_apps();
+                let charts = cx.extension(CHARTS).is_some();
+                let printing = cx.notify_custom("com.example/paperLow", ()).is_ok();
+                format!("{shown} {charts} {printing}")
+            });
+        #[cfg(feature = "skills")]
+        let router = router.skill(mcp_proto::front::skills::InMemorySkill::new(
+            "---\nname: refunds\ndescription: Pays money back\n---\nAsk first.\n",
+        ));
+        router
+    };
+    let initialized = ServerHarness::unintroduced(router()).result(
+        "initialize",
+        json!({
+            "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "tester", "version": "1"},
+        }),
+    );
+    assert_eq!(initialized["capabilities"]["extensions"], json!({(apps::EXTENSION): {}, CHARTS: charts()}));
+
+    let mut server = ServerHarness::legacy_with(router(), LEGACY, legacy_peer_declaring_everything());
+    assert_eq!(server.call("hold", json!({}))["content"][0]["text"], "true true false", "no task");
+    for method in [PRINT, "tasks/update", "skills/list"] {
+        assert_eq!(server.error(method, json!({}))["code"], -32601, "{method}");
+    }
 }
 
 // --- The client ---

@@ -30,8 +30,8 @@ pub fn install(
 /// Prints a resource of the server.
 ///
 /// # Errors
-/// [`PrintError::Unsupported`] if the server does not know the extension, or speaks a revision without extensions: then nothing
-/// was sent.
+/// [`PrintError::Unsupported`] if the server does not know the extension, or speaks a revision before 2026-07-28: then
+/// nothing was sent.
 pub async fn print(client: &Client, job: &Job) -> Result<Progress, PrintError> {
     #[derive(Deserialize)]
     struct Printed {

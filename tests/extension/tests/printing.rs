@@ -74,7 +74,7 @@ fn both_sides_know_the_extension() {
     }
 }
 
-/// C2.9: older revisions have no extensions, and the core protocol remains.
+/// C2.9: older revisions have no messages of extensions, and the core protocol remains.
 #[test]
 fn older_revisions_have_the_tool_alone() {
     let heard = PaperReports::default();

@@ -92,7 +92,7 @@ async fn declared_capabilities(grant: Grant, options: TestOptions, requests: usi
     received.iter().map(capabilities).collect()
 }
 
-/// C14.12, C14.13: a client declares the extension of its grant with each request, and no other.
+/// C14.12, C14.13: a client declares the extension of its grant with each request, or in its handshake, and no other.
 #[test]
 fn client_declares_the_extension_of_its_grant() {
     let provider = IdentityProvider {
@@ -116,9 +116,9 @@ fn client_declares_the_extension_of_its_grant() {
                 assert!(extensions.values().all(|settings| *settings == json!({})), "{extensions:?}");
             }
         }
-        // Earlier revisions have no extensions.
         let declared = declared_capabilities(Grant::ClientCredentials, legacy(), 1).await;
-        assert!(declared[0]["extensions"].is_null(), "{declared:?}");
+        let expected = json!({"io.modelcontextprotocol/oauth-client-credentials": {}});
+        assert_eq!(declared[0]["extensions"], expected);
     });
 }
 

@@ -457,8 +457,8 @@ impl<S> Context<S> {
         &self.inbound_request().caller.attachments
     }
 
-    /// The settings of an extension, if the client declares it with this request. Without it the answer may use only
-    /// the core protocol.
+    /// The settings of an extension, if the client declares it with this request or with its session. Without it the
+    /// answer may use only the core protocol.
     pub fn extension(&self, identifier: &str) -> Option<&Json> {
         //= C2.9 "only use an extension that both sides declare, else revert to core"
         self.client_capabilities().extension(identifier)
@@ -488,8 +488,7 @@ impl<S> Context<S> {
                     missing_capabilities(needed.unwrap_or_default())
                 }
                 Era::Legacy => {
-                    let message =
-                        alloc::format!("the client must declare the extension {identifier} (2026-07-28)");
+                    let message = alloc::format!("the client must declare the extension {identifier}");
                     ErrorObject::new(code::INVALID_REQUEST, message)
                 }
             };

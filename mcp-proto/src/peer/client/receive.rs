@@ -17,7 +17,7 @@ use crate::schema::tasks::GetTask;
 use crate::schema::{
     Cancelled, CancelledParams, Discover, ElicitationComplete, ElicitationCompleteParams, EmptyParams, Era,
     Initialize, InitializeParams, Initialized, Method, Notification, Progress, ResultType, Revision,
-    SetLoggingLevel, SetLoggingLevelParams,
+    SetLoggingLevel, SetLoggingLevelParams, remove_modern_extensions,
 };
 use crate::{Instant, Limits};
 
@@ -565,11 +565,9 @@ impl Client {
     pub(crate) fn initialize(&mut self, version: Revision, out: &mut dyn Outbox) -> i64 {
         let number = self.requests.mint().number();
         //= C2.10 "First interaction is `initialize` with a supported version (SHOULD be latest), capabilities, clientInfo"
-        let params = InitializeParams::new(
-            version.as_str(),
-            self.config.capabilities.clone(),
-            self.config.info.clone(),
-        );
+        let mut capabilities = self.config.capabilities.clone();
+        remove_modern_extensions(&mut capabilities.extensions, &self.config.extensions);
+        let params = InitializeParams::new(version.as_str(), capabilities, self.config.info.clone());
         self.write_own_request(number, Initialize::NAME, &params, version, MetaEntries::default(), out);
         self.connection.set_state(State::Initializing, &mut self.events);
         number

@@ -232,7 +232,8 @@ pub(super) fn admit_method(
     let found = admission::find_method(&config.extensions, method, Direction::ClientToServer);
     let Some((extension, _)) = found else { return Ok(false) };
     if revision.era() == Era::Legacy {
-        let message = alloc::format!("{method:?} belongs to an extension, which {revision} does not have");
+        let message =
+            alloc::format!("{method:?} belongs to an extension, and {revision} has no methods of these");
         return Err(ErrorObject::new(code::METHOD_NOT_FOUND, message));
     }
     require_extension(extension, declared)?;

@@ -26,7 +26,7 @@ use crate::schema::{
     Cancelled, CancelledParams, Discover, DiscoverResult, EmptyResult, Era, Initialize, InitializeParams,
     InitializeResult, Initialized, Json, Method, MethodInfo, Notification, Params, Progress, SetLoggingLevel,
     SetLoggingLevelParams, SubscribeResource, SubscribeResourceParams, SubscriptionsListen,
-    UnsubscribeResource, UnsubscribeResourceParams,
+    UnsubscribeResource, UnsubscribeResourceParams, remove_modern_extensions,
 };
 use crate::{Instant, Limits};
 
@@ -223,13 +223,11 @@ impl Server {
             params => params?,
         };
         let session = Session::open(params);
+        let mut capabilities = self.config.capabilities.clone();
+        remove_modern_extensions(&mut capabilities.extensions, &self.config.extensions);
         let result = InitializeResult {
             instructions: self.config.instructions.clone(),
-            ..InitializeResult::new(
-                session.revision.as_str(),
-                self.config.capabilities.clone(),
-                self.config.info.clone(),
-            )
+            ..InitializeResult::new(session.revision.as_str(), capabilities, self.config.info.clone())
         };
         // The event `Initialized` follows once the client is ready: bounded like all other events.
         self.check_event_room(0)?;

@@ -132,7 +132,7 @@ impl Server {
     }
 }
 
-/// Checks that a request may be sent to the client of a legacy session, which has no extensions.
+/// Checks that a request may be sent to the client of a legacy session, which has no methods of extensions.
 ///
 /// # Errors
 /// If the method belongs to an extension.
