@@ -232,7 +232,8 @@ fn options(server: &ServerInfo, level: Option<LoggingLevel>, cx: &Context) -> Re
     let progress = if cx.wants_progress() { ProgressOption::Always } else { ProgressOption::Never };
     let mut options = RequestOptions::default().cache(CacheMode::Bypass).progress(progress);
     if cx.era() == server.era {
-        let takes_tasks = cx.client_capabilities().has(ClientCapability::TasksExtension);
+        let takes_tasks =
+            cx.era() == Era::Modern && cx.client_capabilities().has(ClientCapability::TasksExtension);
         let tasks = if takes_tasks { TaskMode::Handle } else { TaskMode::Never };
         options = options.input(InputMode::Manual).task(tasks);
     }
