@@ -3,6 +3,7 @@
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use core::future::pending;
+use core::iter;
 use std::sync::Mutex;
 
 use serde_json::Map;
@@ -19,7 +20,7 @@ use crate::schema::{
     ToolListChanged, tasks,
 };
 use crate::trace_file::{
-    Answers, CallKey, InputRequest, RecordedCall, RecordedStep, Recording, comparable_params, task_of,
+    Answers, CallKey, InputRequest, RecordedCall, RecordedStep, Recording, comparable_params,
 };
 
 /// How many items of a recording an error names.
@@ -33,7 +34,7 @@ impl Recording {
     ///   requests get their answers in the recorded order, and then the last one again.
     /// - Before an answer come the notifications, and the requests to the client or for input, that came before it then. The
     ///   client's answers to these change nothing.
-    /// - A request that was never answered, or was cancelled, is not answered here either. A call that became a task is
+    /// - A request that was never answered, or was cancelled, is not answered here either, unless an equal one was. A call that became a task is
     ///   answered by the result of the task.
     /// - A request that is not recorded is answered with [`METHOD_NOT_FOUND`](code::METHOD_NOT_FOUND), or with
     ///   [`INVALID_PARAMS`](code::INVALID_PARAMS) if the method is: the message lists recorded ones.
@@ -109,8 +110,13 @@ struct Mock {
 
 impl Mock {
     fn new(recording: Recording) -> Self {
-        let keys = recording.calls.iter().map(|call| CallKey::new(&call.method, &call.params));
-        let next = Mutex::new(Answers::new(keys.zip(0..)));
+        let key = |call: &RecordedCall| CallKey::new(&call.method, &call.params);
+        let finished = recording.calls.iter().filter(|call| call.is_finished());
+        let finished: BTreeSet<_> = finished.map(key).collect();
+        // A request that was made again until it had an answer, as after a login, has one at once.
+        let calls = iter::zip(&recording.calls, 0..).map(|(call, position)| (call, key(call), position));
+        let calls = calls.filter(|(call, key, _)| call.is_finished() || !finished.contains(key));
+        let next = Mutex::new(Answers::new(calls.map(|(_, key, position)| (key, position))));
         Self { recording, next }
     }
 
@@ -128,7 +134,7 @@ impl Mock {
         let call = call.ok_or_else(|| self.missing(&method, &params))?;
         call.play(&cx).await?;
         match &call.answer {
-            Some(Ok(result)) if task_of(result).is_some() => {
+            Some(Ok(_)) if call.is_unfinished_task() => {
                 Err(HandlerError::new("the recording lacks the result of the task that this call became"))
             }
             Some(Ok(result)) => {

@@ -239,6 +239,12 @@ impl Replay {
                 if call.is_open() { "it was not answered" } else { "the trace has not all of its answer" };
             return Some(why.into());
         }
+        if call.lacks_input() {
+            return Some("the trace lacks the client's answer to what the server asks for".into());
+        }
+        if self.hidden && call.is_unfinished_task() {
+            return Some("the trace lacks the result of its task".into());
+        }
         if is_known && MethodInfo::find(&call.method, Direction::ClientToServer, revision).is_none() {
             return Some(format!("{} has no such method", revision.as_str()));
         }

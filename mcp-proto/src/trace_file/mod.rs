@@ -73,10 +73,10 @@ pub use self::difference::Difference;
 pub(crate) use self::difference::{Comparison, is_hidden};
 pub(crate) use self::machine::json;
 pub use self::machine::{MachineOrigin, MachineRecord, MachineRecorder, MachineStep};
+#[cfg(all(feature = "std", feature = "server"))]
+pub(crate) use self::recording::InputRequest;
 #[cfg(all(feature = "std", any(feature = "client", feature = "server")))]
 pub(crate) use self::recording::{Answers, CallKey, RecordedCall, RecordedStep, comparable_params};
-#[cfg(all(feature = "std", feature = "server"))]
-pub(crate) use self::recording::{InputRequest, task_of};
 pub use self::recording::{Recording, RecordingError};
 pub use self::report::{
     Breach, Finding, RequestOutcome, TraceReport, TracedConnection, TracedNotification, TracedRequest,

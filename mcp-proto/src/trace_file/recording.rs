@@ -145,7 +145,7 @@ fn task_result(call: &RecordedCall) -> Option<Result<Raw, ErrorObject>> {
 }
 
 /// The id of the task that a call became: the result says so (2026-07-28), or has a member `task` (2025-11-25).
-pub(crate) fn task_of(result: &Raw) -> Option<String> {
+fn task_of(result: &Raw) -> Option<String> {
     let result: Map<String, Value> = result.decode().ok()?;
     let is_task = result.get("resultType").is_some_and(|kind| kind == "task");
     let task = result.get("task").and_then(Value::as_object).or(is_task.then_some(&result))?;
@@ -254,6 +254,28 @@ impl RecordedCall {
     /// Whether there was no answer.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.outcome, RequestOutcome::Cancelled | RequestOutcome::Unanswered)
+    }
+
+    /// Whether the trace lacks an answer of the client to what the server asked for before its own answer, or in it.
+    pub(crate) fn lacks_input(&self) -> bool {
+        let is_unanswered =
+            |step: &RecordedStep| matches!(step, RecordedStep::Request(it) if it.answer.is_none());
+        let asks = |result: &Raw| {
+            result.decode::<Value>().is_ok_and(|result| result["resultType"] == "input_required")
+        };
+        self.steps.iter().any(is_unanswered) || matches!(&self.answer, Some(Ok(result)) if asks(result))
+    }
+
+    /// Whether its answer is a task, whose result the trace lacks.
+    pub(crate) fn is_unfinished_task(&self) -> bool {
+        self.answer
+            .as_ref()
+            .is_some_and(|answer| answer.as_ref().is_ok_and(|result| task_of(result).is_some()))
+    }
+
+    /// Whether its answer is the last one.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.answer.is_some() && !self.lacks_input() && !self.is_unfinished_task()
     }
 
     /// The requests of its answer, which requires input, with the client's answers.

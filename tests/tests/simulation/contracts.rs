@@ -1,9 +1,13 @@
 //! The contracts at the head of `mcp-proto`'s documentation, as properties of two peers on a simulated network.
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use mcp_hyper::host::TraceFile;
+use mcp_proto::front::ReplayOutcome;
 use mcp_proto::fuzzing::Recording;
 use mcp_proto::peer::client::{
     self, ClientConfig, EraPolicy, LinkAction, State, TaskCommand, WatchFilter, WatchId, WatchStart,
@@ -11,16 +15,18 @@ use mcp_proto::peer::client::{
 };
 use mcp_proto::peer::server::{self, Answer, Eras, ListKind, ServerConfig};
 use mcp_proto::peer::{AnyResult, InboundId, Outcome, RequestError, RequestId, RequestOptions};
+use mcp_proto::redact::Redactor;
 use mcp_proto::schema::tasks::{CreateTaskResult, GetTaskResult, TaskStatus};
 use mcp_proto::schema::{
     CacheHint, CallTool, CallToolParams, CallToolResult, ClientCapability, EmptyParams, EmptyResult, Era,
     Implementation, InputRequiredResult, ListRootsParams, ListRootsResult, ListTools, ListToolsResult,
     Method as _, PaginatedParams, Ping, ProgressParams, ServerCapability, Tool,
 };
-use mcp_proto::testing::{Network, Pair};
-use mcp_proto::trace_file::MachineRecorder;
+use mcp_proto::testing::{Network, Pair, pair};
+use mcp_proto::trace_file::{MachineRecorder, Recording as RecordedServer, Trace};
 use mcp_proto::transport::StreamClient;
 use mcp_proto::{Bytes, Instant};
+use mcp_smol::WireDirection;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
@@ -393,10 +399,15 @@ pub(crate) fn transcripts(count: usize) -> impl Iterator<Item = String> {
     })
 }
 
+/// The number of sessions to record.
+fn replays() -> usize {
+    std::env::var("MCP_REPLAYS").map_or(50, |count| count.parse().unwrap())
+}
+
 /// Contract 13: both machines of a session do the same when its trace runs again. `MCP_REPLAYS` is the number of sessions.
 #[test]
 fn recorded_sessions_do_the_same_again() {
-    let count = std::env::var("MCP_REPLAYS").map_or(50, |count| count.parse().unwrap());
+    let count = replays();
     let (mut steps, mut bytes) = (0, 0);
     for (setting, actions) in sessions(count) {
         let recording = Recording::default();
@@ -406,6 +417,55 @@ fn recorded_sessions_do_the_same_again() {
     }
     println!("{count} sessions: {steps} steps, {bytes} bytes");
     assert!(steps > 10 * count, "{steps}");
+}
+
+/// A trace that is written to memory.
+#[derive(Clone, Default)]
+struct TraceBuffer(Arc<Mutex<Vec<u8>>>);
+
+impl Write for TraceBuffer {
+    fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend(lines);
+        Ok(lines.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The redacted trace of a session as a server answers its requests as they were answered then.
+#[test]
+fn redacted_sessions_mean_the_same_again() {
+    let count = replays();
+    let (mut same, mut skipped) = (0, 0);
+    for (setting, actions) in sessions(count) {
+        let (to_server, to_client) = World::run(setting, &actions).pair.transcript();
+        let is_legacy = to_server.contains("\"initialize\"");
+        let buffer = TraceBuffer::default();
+        let file = TraceFile::to_sink(buffer.clone(), "simulation").unwrap();
+        let connection = file.connection("server", "stdio", Redactor::new());
+        connection.record_bytes(WireDirection::Sent, to_server.into());
+        connection.record_bytes(WireDirection::Received, to_client.into());
+        connection.close("the session is over");
+        file.flush().unwrap();
+        let trace = Trace::parse(&buffer.0.lock().unwrap()).unwrap();
+        // Nothing was answered.
+        let Ok(recording) = RecordedServer::new(&trace, None) else { continue };
+        let replay = recording.replay().to_recorded_server();
+        let pair = pair(recording.router()).handlers(recording.client_handlers());
+        let mut pair = if is_legacy { pair.legacy() } else { pair };
+        let report = pair.run(async |client| replay.run(&client).await);
+        for call in &report.calls {
+            match &call.outcome {
+                ReplayOutcome::Same => same += 1,
+                ReplayOutcome::Skipped(_) => skipped += 1,
+                outcome => panic!("{outcome:?} in {report}\n{setting:?} {actions:?}"),
+            }
+        }
+    }
+    println!("{count} sessions: {same} requests with the same answers, {skipped} not made");
+    assert!(same >= count, "{same}");
 }
 
 /// A task, as a server reports it.

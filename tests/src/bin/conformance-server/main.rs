@@ -14,7 +14,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use mcp_hyper::ServerOptions;
-use mcp_hyper::host::TraceFile;
 use mcp_proto::front::Router;
 use mcp_proto::peer::server::ListKind;
 use mcp_proto::redact::Redactor;
@@ -47,17 +46,9 @@ async fn serve(address: &str) -> io::Result<()> {
     println!("listening on {}", listener.local_addr()?);
     let (changes, changed) = smol::channel::unbounded();
     let trace = mcp_tests::trace("conformance-server");
-    let open = |file: &TraceFile| file.connection_of_server("server", "http", Redactor::new());
-    // All connections share some machines.
-    let recorder = trace.as_ref().and_then(|file| open(file).recorder());
-    let mut options = ServerOptions::new(router(&changes))
+    let recorder = trace.and_then(|file| file.connection("server", "http", Redactor::new()).recorder());
+    let options = ServerOptions::new(router(&changes))
         .configure(|config| Arc::make_mut(&mut config.server).recorder = recorder);
-    if let Some(file) = trace {
-        options = options.on_wire(move |_| {
-            let mut observer = open(&file).observer();
-            Some(Box::new(move |event| observer.handle_event(event)))
-        });
-    }
     let (server, driver) = options.listen(listener);
     let announcer = smol::spawn(async move {
         while let Ok(list) = changed.recv().await {
