@@ -91,6 +91,7 @@ pub struct OpenedState {
 
 /// Why a state is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SealError {
     /// It was not sealed with these keys, is bound to a different request, or was changed.
     Foreign,

@@ -396,6 +396,7 @@ pub enum ClientProof {
 
 /// A client authentication method of token endpoints (RFC 7591, section 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum AuthMethod {
     /// `client_secret_basic`: in a header.
     Basic,
