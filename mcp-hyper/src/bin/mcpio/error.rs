@@ -269,7 +269,7 @@ impl From<serde_json::Error> for CommandError {
     }
 }
 
-/// A second signal within this time is the same one: the terminal sends it to the whole group, and wrappers forward it.
+/// The same signal within this time is a copy: the terminal sends it to the whole group, and wrappers forward it.
 const DUPLICATE_WINDOW: Duration = Duration::from_millis(200);
 
 /// How long to wait for a killed server, which exits within milliseconds unless the kernel is stuck.
@@ -291,7 +291,8 @@ fn interrupted(signal: Signal) -> CommandError {
 /// The signals that this process handles instead of ending.
 pub(crate) struct Interrupts {
     signals: Option<Signals>,
-    last: Option<Instant>,
+    /// The last signal, and when it arrived.
+    last: Option<(Signal, Instant)>,
 }
 
 impl Interrupts {
@@ -308,14 +309,17 @@ impl Interrupts {
         interrupted(self.next_signal().await)
     }
 
-    /// The next signal. One that follows at once is a copy of it.
+    /// The next signal. The same one again at once is a copy, and is left out.
     pub(crate) async fn next_signal(&mut self) -> Signal {
         while let Some(signals) = &mut self.signals
             && let Some(Ok(signal)) = signals.next().await
         {
             let now = Instant::now();
-            if self.last.is_none_or(|last| now.duration_since(last) >= DUPLICATE_WINDOW) {
-                self.last = Some(now);
+            let is_copy = self
+                .last
+                .is_some_and(|(last, at)| last == signal && now.duration_since(at) < DUPLICATE_WINDOW);
+            if !is_copy {
+                self.last = Some((signal, now));
                 return signal;
             }
         }
