@@ -22,9 +22,10 @@
 //! While a session writes the file, another one writes `example.2.trace` beside it, and says so on standard error; the next
 //! session alone takes the place of the first. In a program, `host::config::CommandText` of `mcp-proto` edits a command.
 //!
-//! Every byte passes on as it is, also what is no message; so do standard error, closed pipes, SIGTERM and SIGHUP, and the
-//! exit code. The server has the whole environment of `tap`. The file is written as the session goes on, for its owner's eyes
-//! alone; what comes faster than it can be written is left out, and the file says so.
+//! Every byte passes on as it is, also what is no message; so do standard error, closed pipes, SIGINT, SIGTERM and SIGHUP,
+//! and the exit code. At Ctrl-C the terminal itself sends SIGINT to the server too, and `tap` sends no second one. The server
+//! has the whole environment of `tap`. The file is written as the session goes on, for its owner's eyes alone; what comes
+//! faster than it can be written is left out, and the file says so.
 //!
 //! Secrets are hidden before anything is written: by the rules of [`mcp_proto::redact`], and besides the values of variables
 //! and of options of the command that are named like secrets, such as `API_KEY` and `--api-key`, wherever they stand. Of a

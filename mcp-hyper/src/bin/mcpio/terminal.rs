@@ -328,6 +328,13 @@ pub(crate) fn has_foreground() -> bool {
     is_in_front
 }
 
+/// Whether this process is in the foreground group of its controlling terminal, to which Ctrl-C sends SIGINT as a whole.
+#[cfg(unix)]
+pub(crate) fn is_in_foreground_group() -> bool {
+    let Ok(terminal) = File::open("/dev/tty") else { return false };
+    rustix::termios::tcgetpgrp(terminal).is_ok_and(|group| group == rustix::process::getpgrp())
+}
+
 /// Standard input, output and error of this process, without their buffers: for bytes that are another program's.
 #[cfg(unix)]
 pub(crate) fn own_streams() -> io::Result<(File, File, File)> {

@@ -3,12 +3,14 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use mcp_hyper::host::TraceFile;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process};
 
 use crate::common::cli::program;
 
@@ -174,4 +176,83 @@ fn server_drains_at_a_signal() {
     // Another signal is no copy of the first, even if it follows at once.
     server.signal(Signal::INT);
     assert_eq!(server.exit_code(), Some(130));
+}
+
+/// `mcpio tap` with a server, in a group of its own, to which no terminal sends signals.
+struct TappedServer {
+    child: Child,
+    trace: PathBuf,
+}
+
+impl TappedServer {
+    /// Starts it and waits until the server has written `ready`.
+    fn start(trace: &Path, server: &[&str], ready: &str) -> Self {
+        let mut command = Command::new(program());
+        command.arg("tap").arg("--trace-file").arg(trace).arg("--").args(server).process_group(0);
+        // The server's input stays open as long as this has the other end.
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let started = Self { child: command.spawn().unwrap(), trace: trace.to_owned() };
+        eventually("the server is ready", || {
+            fs::read_to_string(&started.trace).is_ok_and(|text| text.contains(ready))
+        });
+        started
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    fn exit_code(&mut self) -> Option<i32> {
+        end_of(&mut self.child).code()
+    }
+}
+
+impl Drop for TappedServer {
+    fn drop(&mut self) {
+        let group = Pid::from_child(&self.child);
+        if self.child.try_wait().is_ok_and(|status| status.is_none()) {
+            // The server is in it too.
+            let _ = kill_process_group(group, Signal::KILL);
+            let _ = self.child.wait();
+        }
+        let _ = fs::remove_file(&self.trace);
+    }
+}
+
+fn temporary_file(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("mcp-cli-tap-{name}-{}.trace", std::process::id()))
+}
+
+#[test]
+fn tap_passes_a_request_to_terminate_on() {
+    let script = "trap 'exit 9' TERM; echo ready; while :; do sleep 0.05; done";
+    let mut tapped = TappedServer::start(&temporary_file("term"), &["sh", "-c", script], "ready\"");
+    tapped.signal(Signal::TERM);
+    assert_eq!(tapped.exit_code(), Some(9));
+}
+
+/// The server is no shell, which cannot trap a signal that was ignored when it started.
+#[test]
+fn tap_passes_an_interrupt_on_that_no_terminal_sends() {
+    let followed = temporary_file("followed");
+    drop(TraceFile::create(&followed, "a program").unwrap());
+    let server = [program().into_os_string().into_string().unwrap(), followed.display().to_string()];
+    let server = [&server[0], "trace", "--follow", &server[1]];
+    let mut tapped = TappedServer::start(&temporary_file("int"), &server, "a trace of a program");
+    tapped.signal(Signal::INT);
+    assert_eq!(tapped.exit_code(), Some(130));
+    fs::remove_file(followed).unwrap();
+}
+
+#[test]
+fn tap_passes_different_signals_on_that_follow_each_other_at_once() {
+    let program = program().into_os_string().into_string().unwrap();
+    // The first signal lets it wait for its clients, and the second ends it.
+    let server = [&program, "serve", "--http", "127.0.0.1:0", "--drain", "60"];
+    let mut tapped = TappedServer::start(&temporary_file("both"), &server, "Serving http");
+    tapped.signal(Signal::INT);
+    tapped.signal(Signal::TERM);
+    let code = tapped.exit_code();
+    // The system may deliver either of them first.
+    assert!(matches!(code, Some(130 | 143)), "{code:?}");
 }

@@ -102,21 +102,6 @@ fn second_session_writes_its_trace_beside_that_of_the_first() {
 }
 
 #[test]
-#[cfg(unix)]
-fn tap_passes_signals_on() {
-    let trace = TraceOf::new("signals");
-    let mut child =
-        tap(&trace, "trap 'exit 9' TERM; echo ready; while :; do sleep 0.05; done").spawn().unwrap();
-    let start = Instant::now();
-    while !fs::read_to_string(&trace.0).is_ok_and(|text| text.contains("ready\"")) {
-        assert!(start.elapsed() < Duration::from_secs(15));
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(9));
-}
-
-#[test]
 fn trace_of_a_session_has_each_request_and_what_was_wrong() {
     let trace = TraceOf::new("session");
     let server = program().display().to_string();

@@ -23,6 +23,8 @@ use smol::future::or;
 use crate::connect::{self, redactor_of, server_name};
 use crate::error::{CommandError, Interrupts, Result};
 use crate::options::{CommonOptions, LoginOptions};
+#[cfg(unix)]
+use crate::terminal::is_in_foreground_group;
 use crate::terminal::{Screen, close_input, close_output, own_streams};
 
 pub(crate) use follow::follow;
@@ -88,6 +90,8 @@ pub(crate) async fn run(
 async fn run_command(command: &[OsString], trace: &TraceFile, common: &CommonOptions) -> Result {
     let redactor = with_own_secrets(redactor_of(command, common)?);
     let mut child = start(command, common)?;
+    // After the start, as the server inherits which signals are ignored; before any output, which a signal may follow.
+    let interrupts = Interrupts::listen();
     let connection = trace.connection(&server_name(command), "stdio", redactor);
     // The children of the server may keep its output open after the end of the trace.
     let recording = Arc::new(Mutex::new(Some(connection)));
@@ -120,7 +124,7 @@ async fn run_command(command: &[OsString], trace: &TraceFile, common: &CommonOpt
         pump(stderr, errors, |bytes| record(&written, |to| to.record_stderr(&bytes)));
         drop(running);
     })?;
-    let status = wait(child).await.map_err(CommandError::server)?;
+    let status = wait(child, interrupts).await.map_err(CommandError::server)?;
     // What they pass on later is not recorded.
     let _ = outputs.recv_timeout(OUTPUT_TIMEOUT);
     let connection = lock(&recording).take();
@@ -197,12 +201,10 @@ fn read(from: &mut impl Read, block: &mut BytesMut) -> io::Result<Bytes> {
     }
 }
 
-/// Waits for the end of the server, and passes signals on. An interrupt of a terminal
-/// reaches the server by itself.
-async fn wait(mut child: Child) -> io::Result<ExitStatus> {
+/// Waits for the end of the server, and passes signals on.
+async fn wait(mut child: Child, mut interrupts: Interrupts) -> io::Result<ExitStatus> {
     let server = child.id();
     let forward = async {
-        let mut interrupts = Interrupts::listen();
         loop {
             let signal = interrupts.next_signal().await;
             pass_on(server, signal);
@@ -211,11 +213,14 @@ async fn wait(mut child: Child) -> io::Result<ExitStatus> {
     or(smol::unblock(move || child.wait()), forward).await
 }
 
+/// Sends a signal to the server, unless its terminal has done so.
 #[cfg(unix)]
 fn pass_on(server: u32, signal: async_signal::Signal) {
     use rustix::process::{Pid, Signal, kill_process};
 
     let signal = match signal {
+        // Ctrl-C reaches the whole foreground group. Any other sender means this process alone.
+        async_signal::Signal::Int if !is_in_foreground_group() => Signal::INT,
         async_signal::Signal::Term => Signal::TERM,
         async_signal::Signal::Hup => Signal::HUP,
         _ => return,
