@@ -300,6 +300,10 @@ impl Writer {
                         let _ = done.send(self.failure.clone().map_or(Ok(()), failed));
                     }
                 }
+                // Short lines have records many times their size.
+                if lines.len() >= BATCH_BYTES {
+                    self.write_all(&mut lines);
+                }
             }
             self.write_all(&mut lines);
         }

@@ -261,7 +261,8 @@ impl RecordedCall {
         let is_unanswered =
             |step: &RecordedStep| matches!(step, RecordedStep::Request(it) if it.answer.is_none());
         let asks = |result: &Raw| {
-            result.decode::<Value>().is_ok_and(|result| result["resultType"] == "input_required")
+            let result = result.decode::<Map<String, Value>>().unwrap_or_default();
+            result.get("resultType").is_some_and(|kind| kind == "input_required")
         };
         self.steps.iter().any(is_unanswered) || matches!(&self.answer, Some(Ok(result)) if asks(result))
     }
