@@ -343,7 +343,10 @@ impl Conversation {
                     self.read_frame(text, frame, &occasion, report);
                 }
             }
-            TraceEvent::Request { exchange, method, frame, .. } => {
+            TraceEvent::Request { exchange, method, headers, frame, .. } => {
+                if self.connection.revision.is_none() {
+                    self.note_session(headers);
+                }
                 // Requests of a login are none of the protocol's.
                 let is_message = frame.is_cut() || read(frame.as_bytes()).is_ok();
                 if is_message || method == "GET" {
@@ -437,6 +440,18 @@ impl Conversation {
     fn note_revision(&mut self, revision: &Value) {
         if let Some(revision) = revision.as_str().and_then(Revision::parse) {
             self.connection.revision = Some(revision);
+        }
+    }
+
+    /// Notes the session that a request names, whose handshake was on another connection: a server sees each socket as one.
+    fn note_session(&mut self, headers: &[(String, String)]) {
+        let value = |name: &str| headers.iter().find(|(it, _)| it == name).map(|(_, value)| value);
+        if value("mcp-session-id").is_none() {
+            return;
+        }
+        self.is_whole = false;
+        if let Some(revision) = value("mcp-protocol-version") {
+            self.note_revision(&Value::from(revision.as_str()));
         }
     }
 

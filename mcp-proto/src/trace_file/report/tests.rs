@@ -219,3 +219,21 @@ fn slow_requests_take_far_longer_than_the_usual_ones() {
     assert_eq!(slow([300, 900, 200, 150, 500, 400, 1200]), [], "half of them take as long");
     assert_eq!(TraceReport::default().slow_requests().len(), 0);
 }
+
+/// The trace of a server has a connection for each socket of a client.
+#[test]
+fn session_may_begin_on_another_connection() {
+    let request = |headers: &[(&str, &str)]| TraceEvent::Request {
+        exchange: 1,
+        method: "POST".into(),
+        url: "http://localhost/mcp".into(),
+        headers: headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+        frame: TracedFrame::whole(br#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#),
+    };
+    let opened = || TraceEvent::Opened { server: "demo".into(), transport: "http".into() };
+    let session = [("mcp-session-id", "[id:1]"), ("mcp-protocol-version", "2025-06-18")];
+    let report = trace([opened(), request(&session)]).report();
+    assert_eq!(report.findings, []);
+    assert_eq!(report.connections[0].revision, Revision::parse("2025-06-18"));
+    assert_eq!(trace([opened(), request(&[])]).report().findings[0].breach, Breach::BeforeHandshake);
+}
