@@ -215,11 +215,12 @@ fn response<H: HandlerMode>(
             headers.append(name, value);
         }
     }
-    if let Some(observed) = &response.body().attached.observed {
+    if let Some(mut observed) = response.body_mut().attached.observed.take() {
         observed.show_head(&response);
-    }
-    if left == Some(0) {
-        response.body_mut().attached.observed.iter_mut().for_each(ObservedExchange::end);
+        if left == Some(0) {
+            observed.end();
+        }
+        response.body_mut().attached.observed = Some(observed);
     }
     response
 }

@@ -32,14 +32,17 @@ impl ObservedConnection {
         mark_secrets(&mut headers);
         let named = || headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let host = parts.uri.authority().map(|host| host.as_str()).or_else(named).unwrap_or_default();
+        // The target of OPTIONS may be `*`.
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+        let path = if path.starts_with('/') { path } else { "/" };
         let (method, url) = (parts.method.clone(), format!("{scheme}://{host}{path}"));
         let mut observation = self.observation();
         observation.exchanges = observation.exchanges.saturating_add(1);
         let id = ExchangeId::new(observation.exchanges);
         drop(observation);
+        let is_head = method == Method::HEAD;
         let request = Some(ObservedRequest { method, url, headers, body: Vec::new() });
-        ObservedExchange { connection: self.clone(), id, request, is_over: false }
+        ObservedExchange { connection: self.clone(), id, request, is_head, is_over: false }
     }
 
     pub(super) fn show(&self, event: WireEvent<'_>) {
@@ -58,6 +61,7 @@ pub(super) struct ObservedExchange {
     id: ExchangeId,
     /// Until its body is complete.
     request: Option<ObservedRequest>,
+    is_head: bool,
     is_over: bool,
 }
 
@@ -84,16 +88,22 @@ impl ObservedExchange {
         }
     }
 
-    pub(super) fn show_head<B>(&self, response: &Response<B>) {
+    /// Shows the head of the response. That to a HEAD request has no body.
+    pub(super) fn show_head<B>(&mut self, response: &Response<B>) {
         let mut headers = response.headers().clone();
         mark_secrets(&mut headers);
         let (status, headers) = (response.status(), &headers);
         self.connection.show(WireEvent::Head { exchange: self.id, status, headers });
+        if self.is_head {
+            self.end();
+        }
     }
 
     /// Shows a piece of the response's body.
     pub(super) fn show_body(&self, bytes: &[u8]) {
-        self.connection.show(WireEvent::Body { exchange: self.id, bytes });
+        if !self.is_over {
+            self.connection.show(WireEvent::Body { exchange: self.id, bytes });
+        }
     }
 
     /// Shows that the response is complete.
@@ -106,6 +116,9 @@ impl ObservedExchange {
 
 impl Drop for ObservedExchange {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
         self.end_request();
         if !self.is_over {
             self.connection.show(WireEvent::Aborted { exchange: self.id });

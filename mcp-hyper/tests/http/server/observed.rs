@@ -80,6 +80,11 @@ fn observer_of_a_server_sees_each_exchange_as_it_passes() {
     let session = ["3 POST mcp", "3 200", "3", "3 Complete", "4 POST mcp", "4 202", "4 Complete"];
     assert_eq!(rest[ends + 1..], session);
 
+    client.send("HEAD /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    client.head();
+    let events = events_of(&connections, 0);
+    assert_eq!(events[events.len() - 3..], ["5 HEAD mcp ", "5 405", "5 Complete"]);
+
     // Health checks are left out; each connection has its own observer and numbers.
     client.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_eq!(client.answer().0.status, 200);
