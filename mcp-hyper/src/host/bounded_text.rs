@@ -5,7 +5,6 @@ use std::mem;
 
 use mcp_proto::redact::{FrameDigest, Redactor};
 use memchr::memchr;
-use serde::de::IgnoredAny;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -97,14 +96,19 @@ impl<'a> BoundedText<'a> {
     //= F104 "Secrets are redacted before frames are logged"
     /// Its length in bytes, whether it is cut, and what may be shown of it: a message, and a text that is not long, as a whole.
     pub(super) fn redacted(&mut self, redactor: Option<&mut Redactor>) -> (usize, bool, Cow<'_, [u8]>) {
-        let is_shown = |text: &[u8]| text.len() <= Self::LONGEST || is_message(text);
-        if redactor.is_some() && !self.whole().is_some_and(is_shown) {
-            self.cut(redactor.as_deref());
+        let Some(redactor) = redactor else {
+            return (self.bytes, self.digest.is_some(), Cow::Borrowed(&*self.beginning));
+        };
+        // Of a longer text, only a message is shown as a whole.
+        if self.beginning.len() > Self::LONGEST {
+            match redactor.message(&self.beginning).map(Cow::into_owned) {
+                Some(shown) => return (self.bytes, false, Cow::Owned(shown)),
+                None => _ = self.cut(Some(redactor)),
+            }
         }
-        let text = match (redactor, &self.digest) {
-            (None, _) => Cow::Borrowed(&*self.beginning),
-            (Some(redactor), None) => redactor.frame(&self.beginning),
-            (Some(redactor), Some(digest)) => redactor.cut_frame(&self.beginning, digest),
+        let text = match &self.digest {
+            None => redactor.frame(&self.beginning),
+            Some(digest) => redactor.cut_frame(&self.beginning, digest),
         };
         (self.bytes, self.digest.is_some(), text)
     }
@@ -197,12 +201,6 @@ fn may_be_message(text: impl Iterator<Item = u8> + Clone) -> bool {
     matches!(text.clone().next(), Some(b'{' | b'[')) || data.eq(b"data:".iter().copied())
 }
 
-/// Whether a text is JSON, alone or as the data of an event.
-fn is_message(text: &[u8]) -> bool {
-    let json = text.strip_prefix(b"data:").unwrap_or(text);
-    may_be_message(text.iter().copied()) && serde_json::from_slice::<IgnoredAny>(json).is_ok()
-}
-
 #[cfg(test)]
 mod tests {
     use mcp_proto::codec::{Line, Lines};
@@ -272,6 +270,17 @@ mod tests {
     fn long_message_is_kept_as_a_whole_and_other_long_texts_are_cut() {
         let long = "x".repeat(3 * LONGEST);
         let message = format!(r#"{{"text":"{long}","password":"hunter2"}}"#);
+        let deep = format!(
+            r#"{{"d":{}{},"password":{{"v":"hunter2"}},"text":"{long}"}}"#,
+            "[".repeat(200),
+            "]".repeat(200)
+        );
+        let invalid =
+            [format!(r#"{{"password":{{"v":"hunter2"}},"text":"{long}"#).as_bytes(), b"\xff\"}"].concat();
+        for stream in [deep.into_bytes(), invalid] {
+            let (_, _, shown) = lines(&[&*stream, b"\n"].concat(), 1000).remove(0);
+            assert!(shown.len() < 2 * LONGEST && !String::from_utf8_lossy(&shown).contains("hunter2"));
+        }
         for (begin, end, is_shown) in
             [("", "", true), ("data: ", "", true), (" ", "", true), ("", "}", false), (": ", "", false)]
         {

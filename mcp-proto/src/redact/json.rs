@@ -148,6 +148,8 @@ pub(super) struct Walk<'a> {
     of_frame: &'a Findings,
     /// Whether the text was cut off.
     is_cut: bool,
+    /// Whether it has stopped at a place that is nested too deep.
+    is_too_deep: bool,
     found: Vec<Hidden>,
     marked: BTreeSet<String>,
 }
@@ -166,16 +168,16 @@ impl<'a> Walk<'a> {
         Some((walk.found, walk.marked))
     }
 
-    /// The same of the beginning of a JSON text that was cut off.
+    /// The same of the beginning of a JSON text that was cut off; `None` if it is nested too deep to be read up to there.
     pub(super) fn find_in_beginning(
         redactor: &'a Redactor,
         text: &'a str,
-    ) -> (Vec<Hidden>, BTreeSet<String>) {
+    ) -> Option<(Vec<Hidden>, BTreeSet<String>)> {
         const NONE: &Findings = &Findings { hidden: Vec::new(), is_free: false, across: Vec::new() };
         let mut walk = Self::new(redactor, text, 0, NONE, true);
         // It ends in an error, where the text ends.
         let _ = walk.message();
-        (walk.found, walk.marked)
+        (!walk.is_too_deep).then_some((walk.found, walk.marked))
     }
 
     fn new(
@@ -186,7 +188,16 @@ impl<'a> Walk<'a> {
         is_cut: bool,
     ) -> Self {
         let (found, marked) = (Vec::new(), BTreeSet::new());
-        Self { redactor, reader: Reader::new(text), start, of_frame, is_cut, found, marked }
+        Self {
+            redactor,
+            reader: Reader::new(text),
+            start,
+            of_frame,
+            is_cut,
+            is_too_deep: false,
+            found,
+            marked,
+        }
     }
 
     /// Reads a message, or each of a batch.
@@ -200,6 +211,7 @@ impl<'a> Walk<'a> {
 
     fn value(&mut self, place: &MemberPosition) -> Result<(), NotJson> {
         if place.depth >= MAX_DEPTH {
+            self.is_too_deep = true;
             return Err(NotJson);
         }
         match self.reader.first_byte()? {

@@ -292,19 +292,51 @@ impl Redactor {
     /// Hides the secrets in a frame: a message, a line of a stream, the body of a request or response, or several lines of
     /// them. Learns from the schemas in it.
     ///
-    /// A frame that is not JSON, or nested more than 128 deep, is treated as [text](Self::text), line by line if some lines are
-    /// JSON. A secret that lies partly in another frame is hidden only if its beginning, at the end of this one, is known:
+    /// The beginning of JSON that broke off is treated as that. Any other frame that is not JSON, or is nested more than 128
+    /// deep, is treated as [text](Self::text), line by line if some lines are JSON. A secret that lies partly in another frame is hidden only if its beginning, at the end of this one, is known:
     /// pass whole messages.
     pub fn frame<'a>(&mut self, frame: &'a [u8]) -> Cow<'a, [u8]> {
+        let find = |redactor: &mut Self, found: &mut Findings| {
+            redactor.find_in_frame(frame, found);
+            true
+        };
+        self.replace_found(frame, find).unwrap_or_default()
+    }
+
+    /// Hides the secrets in a frame that is JSON, alone or as the data of an event, as they are hidden in any
+    /// [frame](Self::frame); `None` if it is no JSON, or nested more than 128 deep.
+    ///
+    /// ```
+    /// use mcp_proto::redact::Redactor;
+    ///
+    /// let mut redactor = Redactor::new();
+    /// let shown = redactor.message(br#"data: {"token":"hunter2"}"#);
+    /// assert_eq!(shown.as_deref(), Some(&br#"data: {"token":"[redacted]"}"#[..]));
+    /// assert_eq!(redactor.message(b"token: hunter2"), None);
+    /// ```
+    pub fn message<'a>(&mut self, frame: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+        let json = frame.strip_prefix(b"data:").unwrap_or(frame);
+        let start = frame.len().saturating_sub(json.len());
+        self.replace_found(frame, |redactor, found| redactor.find_in_json(json, start, found))
+    }
+
+    /// Replaces what `find` finds in a frame; `None` if it returns that it cannot read the frame.
+    fn replace_found<'a>(
+        &mut self,
+        frame: &'a [u8],
+        find: impl Fn(&mut Self, &mut Findings) -> bool,
+    ) -> Option<Cow<'a, [u8]>> {
         let mut found = Findings { is_free: !self.is_known(frame), ..Findings::default() };
-        self.find_in_frame(frame, &mut found);
+        if !find(self, &mut found) {
+            return None;
+        }
         if !found.is_free {
             found.across = self.find_uncovered(frame, &found.hidden);
         }
         if !found.across.is_empty() {
-            self.find_in_frame(frame, &mut found);
+            find(self, &mut found);
         }
-        replace(frame, found.hidden)
+        Some(replace(frame, found.hidden))
     }
 
     /// Begins the digest of a frame.
@@ -328,19 +360,27 @@ impl Redactor {
     /// assert!(redactor.cut_frame(beginning, &digest).starts_with(b"[id:"));
     /// ```
     pub fn cut_frame<'a>(&mut self, beginning: &'a [u8], digest: &FrameDigest) -> Cow<'a, [u8]> {
-        let Some((start, text)) = beginning_of_json(beginning) else {
+        let Some((start, text, hidden)) = self.find_in_beginning(beginning) else {
             let range = 0..beginning.len();
             let number = digest.0.as_ref().map(|hasher| StandIn::Pseudonym(hasher.finish()));
             return replace(beginning, vec![Hidden { range, stand_in: number.unwrap_or(StandIn::Mark) }]);
         };
-        let (hidden, marked) = Walk::find_in_beginning(self, text);
-        self.mark(marked);
         let beginning = beginning.get(..start.saturating_add(text.len())).unwrap_or_default();
-        let mut hidden: Vec<_> = hidden.into_iter().map(|part| part.moved(start)).collect();
-        let ends = self.all_known().filter_map(|known| known.find_at_cut(beginning));
         let across = self.find_uncovered(beginning, &hidden);
-        hidden.extend(across.into_iter().chain(ends).map(Hidden::text));
-        replace(beginning, hidden)
+        let hidden = hidden.into_iter().chain(across.into_iter().map(Hidden::text));
+        replace(beginning, hidden.collect())
+    }
+
+    /// Finds the secrets in the beginning of a JSON text, alone or as the data of an event: where it begins, the text, and what
+    /// to hide of the frame. `None` if it is none, or nested more than 128 deep.
+    fn find_in_beginning<'a>(&mut self, frame: &'a [u8]) -> Option<(usize, &'a str, Vec<Hidden>)> {
+        let (start, text) = beginning_of_json(frame)?;
+        let (hidden, marked) = Walk::find_in_beginning(self, text)?;
+        self.mark(marked);
+        let beginning = frame.get(..start.saturating_add(text.len())).unwrap_or_default();
+        let ends = self.all_known().filter_map(|known| known.find_at_cut(beginning)).map(Hidden::text);
+        let hidden = hidden.into_iter().map(|part| part.moved(start)).chain(ends).collect();
+        Some((start, text, hidden))
     }
 
     /// Hides the secrets in a text without structure: a line of a log, a URL, the text of an error.
@@ -421,8 +461,13 @@ impl Redactor {
     }
 
     fn find_in_frame(&mut self, frame: &[u8], found: &mut Findings) {
-        if !self.find_in_json(frame, 0, found) {
-            self.find_in_lines(frame, found);
+        if self.find_in_json(frame, 0, found) {
+            return;
+        }
+        // A message that broke off tells by its structure where secrets are.
+        match self.find_in_beginning(frame) {
+            Some((_, _, hidden)) => found.hidden.extend(hidden),
+            None => self.find_in_lines(frame, found),
         }
     }
 

@@ -320,6 +320,8 @@ fn beginning_of_a_frame_is_redacted_by_its_structure() {
         assert_eq!(beginning_of(&mut redactor, frame), shown);
     }
     assert_eq!(redactor.cut_frame(b"{\"a\":\"\xc3", &FrameDigest::default()), &b"{\"a\":\""[..]);
+    let deep = format!(r#"{{"d":{}{},"password":"hunter3","a":""#, "[".repeat(200), "]".repeat(200));
+    assert_eq!(beginning_of(&mut redactor, &deep), "[redacted]");
     let mut redactor = redactor.pseudonyms(Pseudonyms::new([1; 16]));
     let withheld = ["<html>| a", "<html> |a", "<html>| b"].map(|frame| beginning_of(&mut redactor, frame));
     assert!(withheld[0] == withheld[1] && withheld[1] != withheld[2] && withheld[0].starts_with("[id:"));
@@ -328,6 +330,38 @@ fn beginning_of_a_frame_is_redacted_by_its_structure() {
     digest.update(text.as_bytes());
     assert!(redactor.cut_frame(text.as_bytes(), &digest).starts_with(b"[id:"));
     assert_eq!(redactor.text(text), text);
+}
+
+/// F104: the end of a stream or of a connection cuts a message anywhere.
+#[test]
+fn message_that_breaks_off_is_redacted_by_its_structure() {
+    let mut redactor = Redactor::new().known("hunter2-known");
+    for (frame, shown) in [
+        (
+            r#"{"params":{"arguments":{"password":{"value":"hunt"#,
+            r#"{"params":{"arguments":{"password":{"value":"[redacted]"#,
+        ),
+        (r#"data: {"token":["hunter3",""#, r#"data: {"token":["[redacted]",""#),
+        (r#"{"text":"it is hunter2-kno"#, r#"{"text":"it is [redacted]"#),
+        (r#"{"text":"a"#, r#"{"text":"a"#),
+    ] {
+        assert_eq!(redacted(&mut redactor, frame), shown);
+    }
+    let mut redactor = redactor.pseudonyms(Pseudonyms::new([1; 16]));
+    let task = r#"{"params":{"taskId":"786512e2-9e0d"#;
+    assert_eq!(redacted(&mut redactor, task), r#"{"params":{"taskId":"[redacted]"#);
+}
+
+/// F104
+#[test]
+fn message_is_json_that_can_be_read_as_a_whole() {
+    let mut redactor = Redactor::new();
+    let deep = format!(r#"{{"d":{}{},"password":{{"v":"hunter2"}}}}"#, "[".repeat(200), "]".repeat(200));
+    for frame in [&b"{\"password\":\"hunter2"[..], b"{\"a\":\"\xff\"}", b"text", b"1", deep.as_bytes()] {
+        assert_eq!(redactor.message(frame), None);
+    }
+    let shown = redactor.message(br#" {"password":{"v":"hunter2"}}"#).unwrap();
+    assert_eq!(String::from_utf8_lossy(&shown), r#" {"password":{"v":"[redacted]"}}"#);
 }
 
 /// F104
