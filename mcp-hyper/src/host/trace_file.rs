@@ -117,7 +117,8 @@ impl TraceFile {
     }
 
     /// Begins the trace of a connection to a server of this program: what it receives was sent by the client. The arguments are
-    /// those of [`connection`](Self::connection).
+    /// those of [`connection`](Self::connection). What one connection shows about secrets, others do not know: give the redactor
+    /// the [schemas](Redactor::schema) of tools with passwords.
     ///
     /// ```no_run
     /// use mcp_hyper::ServerOptions;
