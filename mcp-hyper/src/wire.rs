@@ -24,7 +24,7 @@ pub enum WireEvent<'a> {
         method: &'a Method,
         /// The absolute URL. A server makes it of the host that the request names.
         url: &'a str,
-        /// All headers except those of the connection.
+        /// All headers; of a client's own request except those of the connection.
         headers: &'a HeaderMap,
         /// The whole body; on a server what it has read of one that it refused.
         body: &'a [u8],

@@ -29,8 +29,9 @@
 //!
 //! Secrets are hidden before anything is written: by the rules of [`mcp_proto::redact`], and besides the values of variables
 //! and of options of the command that are named like secrets, such as `API_KEY` and `--api-key`, wherever they stand. Of a
-//! text above 64 KiB that is not JSON, only its length and a digest of the whole are written, and of JSON above 16 MiB the beginning. Sessions, tasks, cursors, states of requests and
-//! ids of events have pseudonyms, such as `[id:4f1c25d0a3b1e8f2]`: the same ones have the same pseudonym in a trace, and nobody
+//! text above 64 KiB that is not JSON, only its length and a digest of the whole are written; of JSON above 16 MiB, and of longer
+//! text that begins as JSON and breaks off, the beginning. Sessions, tasks, cursors, states of requests and ids of events have
+//! pseudonyms, such as `[id:4f1c25d0a3b1e8f2]`: the same ones have the same pseudonym in a trace, and nobody
 //! learns them from it, since the key is not kept. Look through a trace before you send it to somebody, since a secret that has
 //! no sign of one is shown.
 //!

@@ -463,7 +463,7 @@ impl<H: ServerMode> Service<Request<Incoming>> for ConnectionService<H> {
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let body_demand = self.queue.as_ref().map(DemandQueue::<H>::announce);
         let (parts, body) = request.into_parts();
-        let observed = self.service.shared().observe_exchange(self.monitor.observed.as_ref(), &parts);
+        let observed = self.service.shared().observe_exchange(|| self.monitor.observed.clone(), &parts);
         let exchange_guard = Some(ExchangeGuard::new(self.monitor.clone()));
         let attached = ConnectionHooks { exchange_guard, body_demand, observed };
         let upgrade = match &self.queue {

@@ -79,7 +79,7 @@ impl<H: ServerMode> HttpService<H> {
         let (mut parts, body) = request.into_parts();
         let peer = parts.extensions.get::<PeerAddress>().map(|peer| peer.0);
         let upgrade = Upgrade::on_embedded(self.0.websocket, &mut parts);
-        let observed = self.0.observe_exchange(self.0.observe(peer).as_ref(), &parts);
+        let observed = self.0.observe_exchange(|| self.0.observe(peer), &parts);
         let attached = ConnectionHooks { observed, ..ConnectionHooks::default() };
         self.exchange((parts, body), peer, Attachments::new(), attached, upgrade)
     }
@@ -170,15 +170,16 @@ impl<H: ServerMode> ServiceState<H> {
         self.observer.as_ref().and_then(|observe| observe(peer)).map(ObservedConnection::new)
     }
 
-    /// An exchange on a connection, if that is observed.
+    /// An exchange on a connection, if that is observed. A health check is not, and opens none.
     pub(super) fn observe_exchange(
         &self,
-        connection: Option<&ObservedConnection>,
+        connection: impl FnOnce() -> Option<ObservedConnection>,
         parts: &Parts,
     ) -> Option<ObservedExchange> {
-        let is_check = |health: &HealthCheck| parts.uri.path() == health.path;
-        let connection = connection.filter(|_| !self.health.as_ref().is_some_and(is_check))?;
-        Some(connection.exchange(parts, if self.tls.is_some() { "https" } else { "http" }))
+        if self.health.as_ref().is_some_and(|health| parts.uri.path() == health.path) {
+            return None;
+        }
+        Some(connection()?.exchange(parts, if self.tls.is_some() { "https" } else { "http" }))
     }
 }
 

@@ -34,8 +34,8 @@ impl Recording {
     ///   requests get their answers in the recorded order, and then the last one again.
     /// - Before an answer come the notifications, and the requests to the client or for input, that came before it then. The
     ///   client's answers to these change nothing.
-    /// - A request that was never answered, or was cancelled, is not answered here either, unless an equal one was. A call that became a task is
-    ///   answered by the result of the task.
+    /// - A request that was never answered, or was cancelled, is not answered here either, unless an equal one was. A call that
+    ///   became a task is answered by the result of the task.
     /// - A request that is not recorded is answered with [`METHOD_NOT_FOUND`](code::METHOD_NOT_FOUND), or with
     ///   [`INVALID_PARAMS`](code::INVALID_PARAMS) if the method is: the message lists recorded ones.
     ///

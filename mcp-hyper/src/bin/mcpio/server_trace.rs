@@ -52,9 +52,6 @@ impl ServerTrace {
     pub(crate) fn of_http(self, options: ServerOptions) -> ServerOptions {
         let recorder = self.recorder();
         let options = options.configure(|config| Arc::make_mut(&mut config.server).recorder = recorder);
-        if self.file.is_none() && !self.is_printed {
-            return options;
-        }
         options.on_wire(move |_| {
             let mut observers = self.observers(self.open())?;
             Some(Box::new(move |event| observers.handle_event(event)))

@@ -1,8 +1,11 @@
 //! Servers whose connections are observed.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::common::server::*;
+use bytes::Bytes;
+use http_body_util::Full;
 use mcp_hyper::WireEvent;
 use serde_json::json;
 
@@ -104,4 +107,20 @@ fn observer_of_a_server_sees_a_client_that_disconnects() {
     client.head();
     drop(client);
     wait_until("aborted", || events_of(&connections, 0).last().is_some_and(|event| event == "1 aborted"));
+}
+
+#[test]
+fn health_check_of_an_embedded_server_opens_no_observed_connection() {
+    let opened = Arc::new(AtomicUsize::new(0));
+    let seen = opened.clone();
+    let options = serving(router(&HandlerLog::default())).health("/healthz", || true).on_wire(move |_| {
+        seen.fetch_add(1, Ordering::Relaxed);
+        None
+    });
+    let (service, _driver) = options.service();
+    let get = |path: &str| hyper::Request::get(path).body(Full::<Bytes>::default()).unwrap();
+    assert_eq!(bounded(service.call(get("/healthz"))).unwrap().status(), 200);
+    assert_eq!(opened.load(Ordering::Relaxed), 0);
+    let _ = bounded(service.call(get("/mcp")));
+    assert_eq!(opened.load(Ordering::Relaxed), 1);
 }
