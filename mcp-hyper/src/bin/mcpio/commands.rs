@@ -21,7 +21,7 @@ use smol::future::or;
 use smol::stream::{Stream, StreamExt as _};
 
 use crate::connect::Connection;
-use crate::error::{self, CommandError, Result};
+use crate::error::{CommandError, Interrupts, Result};
 use crate::options::{CommonOptions, LoginOptions, ServerCommand};
 use crate::show::{self, Table};
 use crate::terminal::{GOOD, QUIET, Screen, Text, styled, styled_block};
@@ -455,7 +455,7 @@ pub(crate) async fn log_in(
         let Some(handle) = handle else { return Ok(None) };
         handle.ensure_token().await.map_err(CommandError::server)
     };
-    let status = error::run_until_signal(logging_in, client.close(), driver, None).await;
+    let status = Interrupts::listen().run(logging_in, client.close(), driver, None).await;
     login::print_status(&url_without_secrets(url), status?.as_ref(), screen)
 }
 

@@ -23,7 +23,7 @@ use mcp_proto::schema::{Era, Implementation, LoggingLevel};
 use mcp_smol::{ChildStream, ClientOptions, Command, Environment, Killer, StderrLine, WireDirection};
 use smol::future::or;
 
-use crate::error::{self, CommandError, Result};
+use crate::error::{CommandError, Interrupts, Result};
 use crate::options::{CommonOptions, EraOption, LoginOptions, header};
 use crate::reports::{self, NonMessageCounter, Reports};
 use crate::terminal::{Screen, quoted_word};
@@ -96,7 +96,9 @@ pub(crate) async fn with_handlers<T>(
         login: LoginPolicy::Stored,
         shows_stderr: common.trace,
     };
-    let (client, driver, killer) = open(command, common, setup, non_messages.clone()).await?;
+    let mut interrupts = Interrupts::listen();
+    let opening = open(command, common, setup, non_messages.clone());
+    let (client, driver, killer) = interrupts.until(opening).await?;
     let redactor = if common.trace { Some(redactor(common)?) } else { None };
     let (reports, listener) = Reports::follow(&client, redactor);
     let working = async {
@@ -105,7 +107,7 @@ pub(crate) async fn with_handlers<T>(
         non_messages.ignore();
         work(&connection).await
     };
-    let result = error::run_until_signal(working, client.close(), driver, killer.as_ref()).await;
+    let result = interrupts.run(working, client.close(), driver, killer.as_ref()).await;
     // It prints the remaining messages.
     listener.await;
     result.map_err(|failure| with_hints(failure, command))

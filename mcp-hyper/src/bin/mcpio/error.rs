@@ -326,6 +326,48 @@ impl Interrupts {
         future::pending().await
     }
 
+    /// Runs `work` until a signal.
+    pub(crate) async fn until<T>(&mut self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        or(work, async { Err(self.next().await) }).await
+    }
+
+    /// Runs `work` with a client or a host and closes it, which runs the shutdown steps of its servers.
+    ///
+    /// A signal cancels the work; the shutdown steps still run. A signal during the steps kills the servers instead: by
+    /// the killer, or by dropping the driver. Listen before a server is started: a signal would leave it behind.
+    pub(crate) async fn run<T>(
+        mut self,
+        work: impl Future<Output = Result<T>>,
+        close: impl Future,
+        driver: impl Future + Send + 'static,
+        killer: Option<&Killer>,
+    ) -> Result<T> {
+        // Requests report its error; nothing else depends on it.
+        let mut driver = smol::spawn(async move { drop(driver.await) });
+        let result = self.until(work).await;
+        let ended = async {
+            close.await;
+            (&mut driver).await;
+            None
+        };
+        let second = or(ended, async { Some(self.next().await) }).await;
+        let Some(interrupt) = second else { return result };
+        match killer {
+            Some(killer) => {
+                killer.kill();
+                let late = async {
+                    Timer::after(KILL_TIMEOUT).await;
+                };
+                or(driver, late).await;
+            }
+            None => _ = driver.cancel().await,
+        }
+        match result {
+            Err(failure) if failure.0.kind == Some("interrupted") => Err(failure),
+            _ => Err(interrupt),
+        }
+    }
+
     /// Serves until a signal, at which `drain` lets the server end. A second signal ends it at once.
     pub(crate) async fn drain(
         mut self,
@@ -343,45 +385,7 @@ impl Interrupts {
 
 /// Runs `work` until a signal.
 pub(crate) async fn until_signal<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    let mut interrupts = Interrupts::listen();
-    or(work, async { Err(interrupts.next().await) }).await
-}
-
-/// Runs `work` with a client or a host and closes it, which runs the shutdown steps of its servers.
-///
-/// A signal cancels the work; the shutdown steps still run. A signal during the steps kills the servers instead: by the
-/// killer, or by dropping the driver.
-pub(crate) async fn run_until_signal<T>(
-    work: impl Future<Output = Result<T>>,
-    close: impl Future,
-    driver: impl Future + Send + 'static,
-    killer: Option<&Killer>,
-) -> Result<T> {
-    // Requests report its error; nothing else depends on it.
-    let mut driver = smol::spawn(async move { drop(driver.await) });
-    let mut interrupts = Interrupts::listen();
-    let result = or(work, async { Err(interrupts.next().await) }).await;
-    let ended = async {
-        close.await;
-        (&mut driver).await;
-        None
-    };
-    let second = or(ended, async { Some(interrupts.next().await) }).await;
-    let Some(interrupt) = second else { return result };
-    match killer {
-        Some(killer) => {
-            killer.kill();
-            let late = async {
-                Timer::after(KILL_TIMEOUT).await;
-            };
-            or(driver, late).await;
-        }
-        None => _ = driver.cancel().await,
-    }
-    match result {
-        Err(failure) if failure.0.kind == Some("interrupted") => Err(failure),
-        _ => Err(interrupt),
-    }
+    Interrupts::listen().until(work).await
 }
 
 #[cfg(test)]

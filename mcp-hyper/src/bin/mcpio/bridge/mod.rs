@@ -42,7 +42,7 @@ use smol::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, Cursor};
 use smol::lock::OnceCell;
 
 use crate::connect::{self, ClientSetup, LoginPolicy};
-use crate::error::{self, CommandError, Result};
+use crate::error::{CommandError, Interrupts, Result};
 use crate::options::{CommonOptions, LoginOptions};
 use crate::reports::NonMessageCounter;
 use crate::server_trace::ServerTrace;
@@ -160,7 +160,9 @@ async fn run(
     let mut read = first.read;
     let setup = ClientSetup { config, handlers, login: LoginPolicy::Page(login), shows_stderr: true };
     let non_messages = NonMessageCounter::new();
-    let (client, driver, killer) = connect::open(command, common, setup, non_messages.clone()).await?;
+    let mut interrupts = Interrupts::listen();
+    let opening = connect::open(command, common, setup, non_messages.clone());
+    let (client, driver, killer) = interrupts.until(opening).await?;
     let events = client.events();
     let passing = async {
         let Some(server) = until_ready(&client, &mut read, streams).await else { return Ok(()) };
@@ -171,7 +173,7 @@ async fn run(
         let _ = bridge.server.set((client.clone(), server.clone()));
         serve(&bridge, (&client, &server), events, (Cursor::new(read).chain(input), output), common).await
     };
-    let result = error::run_until_signal(passing, client.close(), driver, killer.as_ref()).await;
+    let result = interrupts.run(passing, client.close(), driver, killer.as_ref()).await;
     result.map_err(|failure| connect::with_hints(failure, command))
 }
 

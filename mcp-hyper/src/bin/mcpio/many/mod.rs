@@ -30,7 +30,7 @@ use smol::future::or;
 
 use self::config::FileStamp;
 use crate::connect::Connection;
-use crate::error::{self, CommandError, Result};
+use crate::error::{CommandError, Interrupts, Result};
 use crate::login::{print_status, show_page};
 use crate::options::{CommonOptions, ConfigOptions, LoginOptions, ServerCommand};
 use crate::reports::{self, Reports};
@@ -86,7 +86,8 @@ impl Session<'_> {
 
     /// Starts the servers of a configuration, runs `work` with them, and ends them, also after a signal.
     async fn run<T>(&self, config: Config, work: impl AsyncFnOnce(&Host) -> Result<T>) -> Result<T> {
-        let options = error::until_signal(self.host_options(config)).await?;
+        let mut interrupts = Interrupts::listen();
+        let options = interrupts.until(self.host_options(config)).await?;
         let (host, driver) = options.start();
         let mut events = (!self.reports_events).then(|| host.events());
         let redactor = self.common.trace.then(Redactor::new);
@@ -109,7 +110,7 @@ impl Session<'_> {
                 }
             }
         });
-        let result = error::run_until_signal(work(&host), host.close(), driver, None).await;
+        let result = interrupts.run(work(&host), host.close(), driver, None).await;
         drop(host);
         messages.await;
         result
