@@ -195,8 +195,9 @@
 //! disk ends the trace, and holds no message up. At 64 MiB the file begins anew, and the one before stays beside it.
 //! `TraceFile::to_sink` writes to whatever takes lines, such as a pipe, instead of a file. Call `TraceFile::flush` at the end.
 //!
-//! A server has the same on its side: `ServerOptions::on_wire` with the observer of a `TraceFile::connection_of_server`, over HTTP one
-//! for each connection. `--trace-file` of `mcpio serve` and `mcpio mock` does that; that of `mcpio connect` has its side as a client.
+//! A server has the same on its side: `ServerOptions::on_wire` with the observer of a `TraceFile::connection_of_server`, over HTTP
+//! with those of a `TraceFile::http_server`, whose trace has a connection for each session, and one for the requests of each socket that
+//! have no session. `--trace-file` of `mcpio serve` and `mcpio mock` does that; that of `mcpio connect` has its side as a client.
 //!
 //! # The same again, bit for bit
 //!

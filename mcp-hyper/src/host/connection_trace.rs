@@ -173,6 +173,11 @@ impl ConnectionTrace {
         );
     }
 
+    /// Whether this is the same connection.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        self.0.number == other.0.number
+    }
+
     /// Writes what happened. Its texts are written as they are: hide secrets before.
     pub fn record(&self, event: TraceEvent) {
         let open = &self.0;

@@ -89,6 +89,7 @@ mod discovery;
 mod driver;
 mod events;
 mod handle;
+mod http_server_trace;
 #[cfg(feature = "auth")]
 mod login;
 mod model;
@@ -112,6 +113,7 @@ pub use discovery::{
 pub use driver::HostDriver;
 pub use events::{CallEnd, CallError, CallPhase, Counters, HostEvent, ItemCounts, ServerReport, StartSteps};
 pub use handle::{Host, HostTool, ServerHold};
+pub use http_server_trace::HttpServerTrace;
 #[cfg(feature = "auth")]
 pub use login::{HostLoginError, LoginPage};
 pub use model::{ModelMessage, ModelMethod, ModelRequest, ToolCall, ToolCallDecision};

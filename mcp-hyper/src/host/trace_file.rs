@@ -12,6 +12,7 @@ use mcp_proto::trace_file::TraceHeader;
 use mcp_smol::WireDirection;
 
 use super::connection_trace::ConnectionTrace;
+use super::http_server_trace::HttpServerTrace;
 use super::trace_writer::{Queue, Writer};
 use super::wire::WireObserver;
 
@@ -117,24 +118,28 @@ impl TraceFile {
     }
 
     /// Begins the trace of a connection to a server of this program: what it receives was sent by the client. The arguments are
-    /// those of [`connection`](Self::connection). What one connection shows about secrets, others do not know: give the redactor
-    /// the [schemas](Redactor::schema) of tools with passwords.
+    /// those of [`connection`](Self::connection).
+    pub fn connection_of_server(&self, server: &str, transport: &str, redactor: Redactor) -> ConnectionTrace {
+        self.open(WireDirection::Received, (server, transport), redactor)
+    }
+
+    /// Makes the trace of a server of this program over HTTP. In it, each session is a connection, by whichever sockets its requests
+    /// come; requests without a session are in a connection of their socket. Each has a clone of the redactor: that
+    /// [of the router](mcp_proto::front::Router::redactor) knows its tools' passwords, also if they were listed on another connection.
     ///
     /// ```no_run
     /// use mcp_hyper::ServerOptions;
     /// use mcp_hyper::host::TraceFile;
     /// use mcp_hyper::mcp_proto::front::Router;
-    /// use mcp_hyper::mcp_proto::redact::Redactor;
     ///
     /// let trace = TraceFile::create("server.trace", "notes 1.0.0")?;
-    /// let options = ServerOptions::new(Router::new("notes", "1.0.0")).on_wire(move |_client| {
-    ///     let mut observer = trace.connection_of_server("notes", "http", Redactor::new()).observer();
-    ///     Some(Box::new(move |event| observer.handle_event(event)))
-    /// });
+    /// let router = Router::new("notes", "1.0.0");
+    /// let trace = trace.http_server("notes", "http", router.redactor());
+    /// let options = ServerOptions::new(router).on_wire(move |_client| Some(trace.observer()));
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    pub fn connection_of_server(&self, server: &str, transport: &str, redactor: Redactor) -> ConnectionTrace {
-        self.open(WireDirection::Received, (server, transport), redactor)
+    pub fn http_server(&self, server: &str, transport: &str, redactor: Redactor) -> HttpServerTrace {
+        HttpServerTrace::new(self.clone(), (server, transport), redactor)
     }
 
     /// Begins the trace of a connection, on which what has this direction is sent by the client.

@@ -1,6 +1,7 @@
 //! Shows the traffic of a server to the application's observers, of which each connection has its own.
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::request::Parts;
@@ -12,20 +13,33 @@ use crate::wire::{WireEvent, WireObserver, mark_secrets};
 /// Makes the observer of a connection from its client's address.
 pub(super) type ObserverOf = Box<dyn Fn(Option<IpAddr>) -> Option<Box<WireObserver>> + Send + Sync>;
 
+/// Makes the connections of a server that are observed.
+pub(super) struct ObservedConnections {
+    observer: ObserverOf,
+    /// How many exchanges began on all of them.
+    exchanges: Arc<AtomicU64>,
+}
+
+impl ObservedConnections {
+    pub(super) fn new(observer: ObserverOf) -> Self {
+        Self { observer, exchanges: Arc::default() }
+    }
+
+    /// A connection of this client, if the application observes it.
+    pub(super) fn open(&self, client: Option<IpAddr>) -> Option<ObservedConnection> {
+        let observer = Arc::new(Mutex::new((self.observer)(client)?));
+        Some(ObservedConnection { observer, exchanges: self.exchanges.clone() })
+    }
+}
+
 /// A connection that is observed. Its exchanges share the observer.
 #[derive(Clone)]
-pub(super) struct ObservedConnection(Arc<Mutex<Observation>>);
-
-struct Observation {
-    observer: Box<WireObserver>,
-    exchanges: u64,
+pub(super) struct ObservedConnection {
+    observer: Arc<Mutex<Box<WireObserver>>>,
+    exchanges: Arc<AtomicU64>,
 }
 
 impl ObservedConnection {
-    pub(super) fn new(observer: Box<WireObserver>) -> Self {
-        Self(Arc::new(Mutex::new(Observation { observer, exchanges: 0 })))
-    }
-
     /// Begins an exchange with the head of its request.
     pub(super) fn exchange(&self, parts: &Parts, scheme: &str) -> ObservedExchange {
         let mut headers = parts.headers.clone();
@@ -36,22 +50,15 @@ impl ObservedConnection {
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
         let path = if path.starts_with('/') { path } else { "/" };
         let (method, url) = (parts.method.clone(), format!("{scheme}://{host}{path}"));
-        let mut observation = self.observation();
-        observation.exchanges = observation.exchanges.saturating_add(1);
-        let id = ExchangeId::new(observation.exchanges);
-        drop(observation);
+        let id = ExchangeId::new(self.exchanges.fetch_add(1, Ordering::Relaxed).saturating_add(1));
         let is_head = method == Method::HEAD;
         let request = Some(ObservedRequest { method, url, headers, body: Vec::new() });
         ObservedExchange { connection: self.clone(), id, request, is_head, is_over: false }
     }
 
     pub(super) fn show(&self, event: WireEvent<'_>) {
-        (self.observation().observer)(event);
-    }
-
-    /// Goes on after a panic of the application's observer.
-    fn observation(&self) -> std::sync::MutexGuard<'_, Observation> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        // It goes on after a panic of the application's observer.
+        self.observer.lock().unwrap_or_else(PoisonError::into_inner)(event);
     }
 }
 

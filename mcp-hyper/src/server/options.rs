@@ -22,7 +22,7 @@ use super::exchange::ServerMode;
 #[cfg(feature = "auth")]
 use super::guard::{FetchFn, GuardOptions};
 use super::monitor::{ConnectionRegistry, OnError, ServerError, ServerLimits};
-use super::observed::ObserverOf;
+use super::observed::{ObservedConnections, ObserverOf};
 use super::service::{HealthCheck, HttpService, PrincipalFn, ServiceState, WebSocketOptions};
 use super::socket::Tls;
 use crate::runtime::{AnyRuntime, Runtime};
@@ -348,7 +348,7 @@ impl<H: ServerMode> ServerOptions<H> {
             principal: self.principal,
             proxies: self.proxies,
             health: self.health,
-            observer: self.observer,
+            observed: self.observer.map(ObservedConnections::new),
             #[cfg(feature = "auth")]
             guard,
             websocket: self.websocket,

@@ -22,7 +22,7 @@ use super::exchange::{ConnectionHooks, ResponseBody, ResponseFuture, ServerMode}
 #[cfg(feature = "auth")]
 use super::guard::{TokenGuard, TokenVerification};
 use super::monitor::{ConnectionRegistry, ServerLimits};
-use super::observed::{ObservedConnection, ObservedExchange, ObserverOf};
+use super::observed::{ObservedConnection, ObservedConnections, ObservedExchange};
 use super::socket::Tls;
 
 /// A server to embed, in an accept loop or, as a hyper [`Service`], in another router.
@@ -156,7 +156,7 @@ pub(super) struct ServiceState<H: ServerMode> {
     pub(super) principal: Option<PrincipalFn>,
     pub(super) proxies: TrustedProxies,
     pub(super) health: Option<HealthCheck>,
-    pub(super) observer: Option<ObserverOf>,
+    pub(super) observed: Option<ObservedConnections>,
     #[cfg(feature = "auth")]
     pub(super) guard: TokenGuard,
     pub(super) websocket: WebSocketOptions,
@@ -167,7 +167,7 @@ pub(super) struct ServiceState<H: ServerMode> {
 impl<H: ServerMode> ServiceState<H> {
     /// A connection of this client, if the application observes it.
     pub(super) fn observe(&self, peer: Option<IpAddr>) -> Option<ObservedConnection> {
-        self.observer.as_ref().and_then(|observe| observe(peer)).map(ObservedConnection::new)
+        self.observed.as_ref()?.open(peer)
     }
 
     /// An exchange on a connection, if that is observed. A health check is not, and opens none.

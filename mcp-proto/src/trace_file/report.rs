@@ -443,7 +443,7 @@ impl Conversation {
         }
     }
 
-    /// Notes the session that a request names, whose handshake was on another connection: a server sees each socket as one.
+    /// Notes the session that a request names, whose handshake is not in the trace: it was of another instance, or before it.
     fn note_session(&mut self, headers: &[(String, String)]) {
         let value = |name: &str| headers.iter().find(|(it, _)| it == name).map(|(_, value)| value);
         if value("mcp-session-id").is_none() {
@@ -540,7 +540,15 @@ impl Conversation {
         if occasion.sender == Sender::Client && self.era() == Some(Era::Modern) {
             occasion.find(report, Breach::WrongDirection, format!("an answer to {id}"));
         }
-        let place = self.waiting.remove(&(occasion.sender.other(), id.clone()));
+        let of_exchange = occasion.exchange.and_then(|exchange| *self.exchanges.get(&exchange)?);
+        let is_its = |place: &usize| report.requests.get(*place).is_some_and(|request| request.id == *id);
+        let key = (occasion.sender.other(), id.clone());
+        let waiting = self.waiting.get(&key).copied();
+        // The clients of a server may have the same ids.
+        let place = of_exchange.filter(is_its).or(waiting);
+        if place == waiting {
+            self.waiting.remove(&key);
+        }
         place.inspect(|place| _ = self.in_flight.remove(place));
         match place.and_then(|place| report.requests.get_mut(place)) {
             Some(request) => {

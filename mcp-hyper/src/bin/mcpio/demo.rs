@@ -357,10 +357,12 @@ pub(crate) async fn serve_stdio(router: Router, common: &CommonOptions) -> Resul
     }
     let failed = CommandError::server_of("serving standard input and output");
     if common.stdio_v2 {
-        let options = ServerTrace::new(common, "stdio-v2").of_http(ServerOptions::new(router));
+        let trace = ServerTrace::new(common, "stdio-v2", router.redactor());
+        let options = trace.of_http(ServerOptions::new(router));
         return options.stdio_v2().await.map_err(failed);
     }
-    let options = ServerTrace::new(common, "stdio").of_stream(mcp_smol::ServerOptions::new(router));
+    let trace = ServerTrace::new(common, "stdio", router.redactor());
+    let options = trace.of_stream(mcp_smol::ServerOptions::new(router));
     let (_handle, driver) = options.stdio().map_err(&failed)?;
     driver.await.map_err(failed)
 }
@@ -387,11 +389,12 @@ pub(crate) async fn serve_http(
     if let Some(resource) = &demands.resource {
         let _ = messages.line(format!("Clients reach it at {resource}"));
     }
+    let trace = ServerTrace::new(common, "http", router.redactor());
     let mut options = ServerOptions::new(router).configure(|config| config.hosts = hosts);
     if let Some((guard, hosts)) = protected {
         options = options.protect(guard).configure(|config| config.hosts = hosts);
     }
-    options = ServerTrace::new(common, "http").of_http(options).configure(|config| {
+    options = trace.of_http(options).configure(|config| {
         config.legacy_sse = listen.legacy_sse.then(LegacyPaths::default);
         config.cors = (!listen.cors.is_empty()).then(|| CorsOrigins::only(listen.cors.iter().cloned()));
     });

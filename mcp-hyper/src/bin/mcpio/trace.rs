@@ -43,10 +43,13 @@ pub(crate) fn open(common: &mut CommonOptions, messages: &mut Screen) -> Result 
     Ok(())
 }
 
+/// How long to wait in the end for a disk that is slow or stuck.
+const WRITING_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// Waits until the file of `--trace-file` is written.
 pub(crate) fn flush(common: &CommonOptions, messages: &mut Screen) {
     if let Some(file) = &common.traced
-        && let Err(error) = file.flush()
+        && let Err(error) = file.flush_within(WRITING_TIMEOUT)
     {
         let path = file.path().unwrap_or(Path::new("")).display();
         let _ = messages.line(styled(BAD, format_args!("the trace {path} is not complete: {error}")));

@@ -7,7 +7,7 @@ use std::process::Command;
 use mcp_proto::trace_file::{Trace, TraceEvent};
 use serde_json::Value;
 
-use crate::common::cli::{CommandOutput, program};
+use crate::common::cli::{CommandOutput, Running, program};
 
 /// A folder that is removed in the end.
 struct Folder(PathBuf);
@@ -115,6 +115,31 @@ fn server_writes_a_trace_of_its_own() {
         let lines = |start: &str| printed.err.lines().filter(|line| line.starts_with(start)).count();
         assert_eq!((lines(arrow), lines(&format!("! {arrow}"))), (3, 3), "{}", printed.err);
     }
+}
+
+/// A session is a connection of the trace, whichever sockets its requests come by; a request without one belongs to its socket.
+#[test]
+fn server_over_http_writes_a_connection_for_each_session() {
+    let folder = Folder::new("sessions");
+    let own = folder.file("own.trace");
+    let words = ["serve", "--http", "127.0.0.1:0", "--websocket", "--legacy-sse", "--trace-file", &own];
+    let server = Running::start(&words);
+    let url = server.next_url();
+    let (websocket, sse) = (url.replace("http:", "ws:"), url.replace("/mcp", "/sse"));
+    for (era, url) in [("legacy", &url), ("modern", &url), ("legacy", &sse), ("modern", &websocket)] {
+        let output = mcpio(&["--era", era, "call", "add", "a=2", "b=3", url]);
+        assert_eq!(output.code, 0, "{era} {url}: {}", output.err);
+    }
+    drop(server);
+    let report = json(&mcpio(&["--json", "trace", &own]).out);
+    let calls = report["requests"].as_array().unwrap().iter().filter(|it| it["method"] == "tools/call");
+    let calls: Vec<_> = calls.map(|it| (&it["connection"], &it["outcome"])).collect();
+    let answered = &json("\"answered\"");
+    assert_eq!(calls, [1, 2, 3, 4].map(|it| it.into()).each_ref().map(|it| (it, answered)));
+    let transports: Vec<_> =
+        report["connections"].as_array().unwrap().iter().map(|it| &it["transport"]).collect();
+    assert_eq!(transports, ["http", "http", "http", "websocket"]);
+    assert_eq!(report["findings"], json("[]"));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use mcp_proto::trace_file::{Sender, Trace, TraceEvent};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::common::cli::program;
+use crate::common::cli::{Running, program};
 
 struct TraceOf(PathBuf);
 
@@ -462,55 +462,6 @@ fn standard_error_of_configured_servers_is_in_the_trace_without_secrets() {
         _ => None,
     });
     assert_eq!(errors.collect::<Vec<_>>(), ["problem [redacted]"], "{records:?}");
-}
-
-/// A program that is ended with the test.
-struct Running {
-    child: std::process::Child,
-    /// What it prints.
-    lines: std::sync::mpsc::Receiver<String>,
-}
-
-impl Running {
-    fn start(words: &[&str]) -> Self {
-        let mut command = Command::new(program());
-        command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
-        let (sender, lines) = std::sync::mpsc::channel();
-        let streams: [Box<dyn std::io::Read + Send>; 2] = [Box::new(out), Box::new(err)];
-        for stream in streams {
-            let sender = sender.clone();
-            std::thread::spawn(move || {
-                for line in std::io::BufRead::lines(std::io::BufReader::new(stream)) {
-                    let _ = sender.send(line.unwrap());
-                }
-            });
-        }
-        Self { child, lines }
-    }
-
-    /// The next URL that it prints on a line of its own, or of which it says that it serves it.
-    fn next_url(&self) -> String {
-        loop {
-            let line = self.lines.recv_timeout(Duration::from_secs(20)).unwrap();
-            let line = line.trim();
-            let line = line.strip_prefix("Serving ").unwrap_or(line);
-            if let Some(url) = line.split(' ').next().filter(|word| word.starts_with("http://127.")) {
-                return url.to_owned();
-            }
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        #[cfg(unix)]
-        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
-        #[cfg(windows)]
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 /// Sends a request, and returns the socket to read the response from.

@@ -38,6 +38,7 @@ use super::tasks::TaskRegistry;
 use crate::peer::server::Sealer;
 use crate::peer::server::{ServerConfig, SubscriptionAccess};
 use crate::prelude::*;
+use crate::redact::Redactor;
 use crate::rpc::Raw;
 use crate::schema::{
     CacheHint, Extension, GetPromptParams, Implementation, Map, Prompt, ReadResourceParams, Resource,
@@ -208,6 +209,15 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         config.task_access = self.task_access();
         config.subscription_access = self.contents.combined_access();
         config
+    }
+
+    /// A redactor that also hides the fields which the schemas of the tools mark by `"format": "password"`, for a trace of the
+    /// server: a call may come on another connection than the one that lists its tool.
+    pub fn redactor(&self) -> Redactor {
+        self.contents.tools.iter().map(|entry| &entry.item.tool).fold(Redactor::new(), |redactor, tool| {
+            let output = tool.output_schema.as_ref().map_or("", |schema| schema.as_str());
+            redactor.schema(tool.input_schema.as_str()).schema(output)
+        })
     }
 
     /// The capabilities that the server declares.

@@ -26,6 +26,7 @@ use mcp_proto::codec::{Line, Lines};
 use mcp_proto::front::{Client, Context, Error, Event, Events, HandlerError, ServerHandle};
 use mcp_proto::peer::InboundId;
 use mcp_proto::peer::client::{ClientConfig, ServerInfo};
+use mcp_proto::redact::Redactor;
 use mcp_proto::rpc::code;
 use mcp_proto::schema::{
     ClientCapabilities, Implementation, Initialize, LoggingLevel, Method as _, Ping, ServerCapabilities,
@@ -205,7 +206,7 @@ async fn serve(
     let options = ServerOptions::new(calls::router(bridge, server));
     let options = options.configure(|config| {
         config.capabilities = capabilities;
-        config.recorder = ServerTrace::new(common, "stdio").recorder();
+        config.recorder = ServerTrace::new(common, "stdio", Redactor::new()).recorder();
     });
     let (handle, serving) = options.stream(input, output);
     let lost = async {
