@@ -157,6 +157,15 @@
 //!     S2.1 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stdio
 //! ```
 //!
+//! `mcpio trace bad.trace --html bad.html` shows the same on a page, with the text as it was sent:
+//!
+#![doc = concat!(
+    "<img alt=\"The page: the sequence of the messages, and what is wrong with the chosen one\" ",
+    "src=\"data:image/png;base64,",
+    include_str!("trace_page.png.base64"),
+    "\">"
+)]
+//!
 //! It logs to standard output. That is not all; the good session, made again with the new version, shows the rest:
 //!
 //! ```text
