@@ -29,6 +29,8 @@ struct OpenConnection {
     frames: SharedFrames,
     texts: Arc<Mutex<TextReader>>,
     pieces: Arc<Pieces>,
+    /// Held while a piece gets its number and its place among all records, as several threads may serve a session.
+    order: Mutex<()>,
     reason: Mutex<Option<String>>,
 }
 
@@ -92,9 +94,9 @@ impl ConnectionTrace {
         let server = redactor.text(server).into_owned();
         let frames = FrameReader::shared(redactor.clone(), Some(pseudonyms));
         let texts = Arc::new(Mutex::new(TextReader { redactor, errors: TextLines::default() }));
-        let (pieces, reason) = (Arc::default(), Mutex::default());
+        let (pieces, order, reason) = Default::default();
         let connection =
-            Self(Arc::new(OpenConnection { file, number, of_client, frames, texts, pieces, reason }));
+            Self(Arc::new(OpenConnection { file, number, of_client, frames, texts, pieces, order, reason }));
         connection.record(TraceEvent::Opened { server, transport: transport.into() });
         connection
     }
@@ -199,6 +201,7 @@ impl OpenConnection {
         read: impl FnOnce(bool, &mut dyn FnMut(TraceEvent)) + Send + 'static,
     ) {
         let pieces = self.pieces.clone();
+        let _order = lock(&self.order);
         let number = stream(&pieces).count();
         let events =
             move |write: &mut dyn FnMut(TraceEvent)| read(stream(&pieces).follows_gap(number), write);

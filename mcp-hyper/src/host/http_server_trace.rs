@@ -15,7 +15,7 @@ use super::wire::lock;
 use crate::WireEvent;
 
 /// Most sessions whose later requests are recognised.
-const MAX_SESSIONS: usize = 1_024;
+const MAX_SESSIONS: usize = 10_000;
 
 /// The trace of a server over HTTP: see [`TraceFile::http_server`].
 #[derive(Clone)]
@@ -26,26 +26,46 @@ struct TracedServer {
     server: String,
     transport: String,
     redactor: Redactor,
-    sessions: Mutex<Sessions>,
+    sessions: Mutex<Sessions<ConnectionTrace>>,
 }
 
-#[derive(Default)]
-struct Sessions {
-    /// The sessions by their ids, those of HTTP+SSE by the queries of their endpoints; with a number that tells the oldest.
-    by_id: BTreeMap<HeaderValue, (u64, ConnectionTrace)>,
-    begun: u64,
+struct Sessions<C> {
+    /// The sessions by their ids, those of HTTP+SSE by the queries of their endpoints; with the time of their last use.
+    by_id: BTreeMap<HeaderValue, (u64, C)>,
+    by_use: BTreeMap<u64, HeaderValue>,
+    uses: u64,
 }
 
-impl Sessions {
-    fn insert(&mut self, id: HeaderValue, connection: ConnectionTrace) {
-        self.begun += 1;
-        self.by_id.insert(id, (self.begun, connection));
-        if self.by_id.len() > MAX_SESSIONS
-            && let Some((oldest, _)) = self.by_id.iter().min_by_key(|(_, (begun, _))| *begun)
-        {
-            let oldest = oldest.clone();
-            self.by_id.remove(&oldest);
-        }
+impl<C: Clone> Sessions<C> {
+    fn new() -> Self {
+        Self { by_id: BTreeMap::new(), by_use: BTreeMap::new(), uses: 0 }
+    }
+
+    /// The connection of a session, which is used now.
+    fn get(&mut self, id: &HeaderValue) -> Option<C> {
+        let (used, connection) = self.by_id.get_mut(id)?;
+        self.uses += 1;
+        self.by_use.remove(used);
+        *used = self.uses;
+        self.by_use.insert(*used, id.clone());
+        Some(connection.clone())
+    }
+
+    /// Adds a session. One that was used longest ago makes room for it, and is returned.
+    fn insert(&mut self, id: HeaderValue, connection: C) -> Option<C> {
+        self.uses += 1;
+        self.by_use.insert(self.uses, id.clone());
+        let before = self.by_id.insert(id, (self.uses, connection));
+        before.as_ref().inspect(|(used, _)| _ = self.by_use.remove(used));
+        let most = self.by_id.len() > MAX_SESSIONS;
+        let oldest = self.by_use.first_key_value().filter(|_| most).map(|(_, id)| id.clone());
+        oldest.and_then(|oldest| self.remove(&oldest)).or(before.map(|(_, connection)| connection))
+    }
+
+    fn remove(&mut self, id: &HeaderValue) -> Option<C> {
+        let (used, connection) = self.by_id.remove(id)?;
+        self.by_use.remove(&used);
+        Some(connection)
     }
 }
 
@@ -56,14 +76,15 @@ impl HttpServerTrace {
             server: server.into(),
             transport: transport.into(),
             redactor,
-            sessions: Mutex::default(),
+            sessions: Mutex::new(Sessions::new()),
         }))
     }
 
     /// The observer of a socket, for `ServerOptions::on_wire`. What passes is in the trace of its session; what has none, in one
     /// of the socket.
     pub fn observer(&self) -> Box<dyn FnMut(WireEvent<'_>) + Send> {
-        let mut socket = TracedSocket { server: self.clone(), own: None, exchanges: BTreeMap::new() };
+        let mut socket =
+            TracedSocket { server: self.clone(), own: None, is_websocket: false, exchanges: BTreeMap::new() };
         Box::new(move |event| socket.handle_event(event))
     }
 
@@ -78,7 +99,7 @@ impl HttpServerTrace {
     }
 
     fn session(&self, id: &HeaderValue) -> Option<ConnectionTrace> {
-        lock(&self.0.sessions).by_id.get(id).map(|(_, connection)| connection.clone())
+        lock(&self.0.sessions).get(id)
     }
 }
 
@@ -89,6 +110,8 @@ struct TracedSocket {
     server: HttpServerTrace,
     /// The connection of what belongs to no session so far.
     own: Option<ConnectionTrace>,
+    /// Whether the first request asked for a WebSocket.
+    is_websocket: bool,
     exchanges: BTreeMap<ExchangeId, TracedExchange>,
 }
 
@@ -115,6 +138,9 @@ impl TracedSocket {
             }
             WireEvent::Head { exchange, status, headers } => {
                 self.connection(exchange).record_event(event);
+                if status == StatusCode::SWITCHING_PROTOCOLS && !self.is_websocket {
+                    self.own = None;
+                }
                 self.note_session(exchange, status, headers);
             }
             WireEvent::Body { exchange, bytes } => {
@@ -124,10 +150,14 @@ impl TracedSocket {
             WireEvent::Aborted { exchange } | WireEvent::End { exchange, .. } => {
                 self.connection(exchange).record_event(event);
                 let ended = self.exchanges.remove(&exchange).and_then(|exchange| exchange.endpoint);
-                ended.inspect(|endpoint| _ = lock(&self.server.0.sessions).by_id.remove(endpoint));
+                // Its end is recorded without the lock.
+                let _ended = ended.and_then(|endpoint| lock(&self.server.0.sessions).remove(&endpoint));
             }
             #[cfg(feature = "websocket")]
-            WireEvent::MessageSent(_) | WireEvent::MessageReceived(_) => self.own().record_event(event),
+            WireEvent::MessageSent(_) | WireEvent::MessageReceived(_) => {
+                let server = &self.server;
+                self.own.get_or_insert_with(|| server.open("websocket")).record_event(event);
+            }
         }
     }
 
@@ -150,10 +180,15 @@ impl TracedSocket {
         url: &str,
         headers: &HeaderMap,
     ) -> ConnectionTrace {
-        if headers.get(UPGRADE).is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"websocket")) {
+        // A request that names its method is modern, and has no session.
+        let is_legacy = !headers.contains_key(header::METHOD);
+        let names_session = is_legacy && [Method::GET, Method::POST, Method::DELETE].contains(method);
+        let session = headers.get(header::SESSION_ID).filter(|_| names_session).cloned();
+        let upgrade = headers.get(UPGRADE).filter(|_| method == Method::GET && self.own.is_none());
+        if upgrade.is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"websocket")) {
             self.own = Some(self.server.open("websocket"));
+            self.is_websocket = true;
         }
-        let session = headers.get(header::SESSION_ID).cloned();
         let known = match &session {
             Some(session) => self.server.session(session),
             None => query(url.as_bytes()).and_then(|endpoint| self.server.session(&endpoint)),
@@ -176,7 +211,7 @@ impl TracedSocket {
             exchange.endpoint = Some(endpoint.clone());
             let connection = exchange.connection.clone();
             self.own.take_if(|own| own.is(&connection));
-            lock(&self.server.0.sessions).insert(endpoint, connection);
+            let _ended = lock(&self.server.0.sessions).insert(endpoint, connection);
         }
     }
 
@@ -184,14 +219,20 @@ impl TracedSocket {
     fn note_session(&mut self, exchange: ExchangeId, status: StatusCode, headers: &HeaderMap) {
         let Some(exchange) = self.exchanges.get(&exchange).filter(|_| status.is_success()) else { return };
         let Some(id) = headers.get(header::SESSION_ID).or(exchange.session.as_ref()) else { return };
+        let (id, connection) = (id.clone(), exchange.connection.clone());
         let mut sessions = lock(&self.server.0.sessions);
-        if exchange.method == Method::DELETE {
-            sessions.by_id.remove(id);
-        } else if !sessions.by_id.contains_key(id) {
+        let ended = if exchange.method == Method::DELETE {
+            sessions.remove(&id)
+        } else if sessions.get(&id).is_none() {
             // The session has this connection alone.
-            self.own.take_if(|own| own.is(&exchange.connection));
-            sessions.insert(id.clone(), exchange.connection.clone());
-        }
+            self.own.take_if(|own| own.is(&connection));
+            sessions.insert(id, connection)
+        } else {
+            None
+        };
+        // Its end is recorded without the lock.
+        drop(sessions);
+        drop(ended);
     }
 }
 
@@ -201,7 +242,7 @@ mod tests {
 
     use mcp_proto::front::Router;
     use mcp_proto::schema::{Json, Tool};
-    use mcp_proto::trace_file::{RequestOutcome, Sender, Trace, TraceReport};
+    use mcp_proto::trace_file::{RequestOutcome, Sender, Trace, TraceReport, TracedRequest};
     use mcp_proto::transport::http::ExchangeEnd;
     use serde_json::json;
 
@@ -289,8 +330,10 @@ mod tests {
     fn session_is_one_connection_on_all_sockets() {
         let mut server = Server::new(Redactor::new());
         let (mut first, mut second) = (server.trace.observer(), server.trace.observer());
+        // A proxy has the requests of several clients on a socket.
+        let modern = r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#;
+        server.post(&mut first, "", modern, "", r#"{"jsonrpc":"2.0","id":2,"result":{}}"#);
         for session in ["one", "two"] {
-            // A proxy has the sessions of several clients on a socket.
             server.initialize(&mut first, session);
         }
         let call = server.begin(&mut first, &Method::POST, "one", CALL);
@@ -320,6 +363,7 @@ mod tests {
         assert_eq!(
             requests.collect::<Vec<_>>(),
             [
+                (1, "ping", answered),
                 (1, "initialize", answered),
                 (2, "initialize", answered),
                 (1, "tools/call", failed),
@@ -349,9 +393,11 @@ mod tests {
     fn request_without_a_session_belongs_to_its_socket_and_is_answered_in_its_exchange() {
         let mut server = Server::new(Redactor::new());
         let mut sockets = [server.trace.observer(), server.trace.observer()];
+        let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"},"name""#;
+        let call = CALL.replacen("\"name\"", meta, 1);
         let begun: Vec<_> = sockets
             .iter_mut()
-            .map(|socket| [(); 2].map(|()| server.begin(socket, &Method::POST, "", CALL)))
+            .map(|socket| [(); 2].map(|()| server.begin(socket, &Method::POST, "", &call)))
             .collect();
         for (socket, exchanges) in sockets.iter_mut().zip(begun) {
             for (exchange, is_error) in exchanges.into_iter().zip([false, true]) {
@@ -362,6 +408,7 @@ mod tests {
         }
         drop(sockets);
         let (report, _) = server.report();
+        assert!(report.findings.is_empty(), "{:?}", report.findings);
         assert!(report.connections.iter().all(|it| it.is_closed) && report.connections.len() == 2);
         let requests: Vec<_> =
             report.requests.iter().map(|it| (it.connection, it.sender, it.outcome.clone())).collect();
@@ -373,16 +420,62 @@ mod tests {
         }
     }
 
+    /// No piece is lost for another that came at the same time.
+    #[test]
+    fn session_may_be_served_by_several_threads() {
+        let mut server = Server::new(Redactor::new());
+        let mut first = server.trace.observer();
+        server.initialize(&mut first, "one");
+        let trace = server.trace.clone();
+        std::thread::scope(|scope| {
+            for thread in 1..=2 {
+                let mut socket = trace.observer();
+                scope.spawn(move || {
+                    let named = &headers(&[("mcp-session-id", "one")]);
+                    for id in (0..200).map(|number| thread * 1000 + number) {
+                        let (exchange, method, url) =
+                            (ExchangeId::new(id), &Method::POST, "http://localhost/mcp");
+                        let request = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
+                        let answer = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
+                        let (body, bytes) = (request.as_bytes(), answer.as_bytes());
+                        socket(WireEvent::Request { exchange, method, url, headers: named, body });
+                        let (status, headers) = (StatusCode::OK, &HeaderMap::new());
+                        socket(WireEvent::Head { exchange, status, headers });
+                        socket(WireEvent::Body { exchange, bytes });
+                        socket(WireEvent::End { exchange, end: &ExchangeEnd::Complete });
+                    }
+                });
+            }
+        });
+        let (report, _) = server.report();
+        let is_answered = |it: &TracedRequest| it.outcome == RequestOutcome::Answered && it.connection == 1;
+        assert!(report.requests.len() == 401 && report.requests.iter().all(is_answered));
+    }
+
+    #[test]
+    fn modern_request_is_in_no_session() {
+        let mut server = Server::new(Redactor::new());
+        let mut sockets = [server.trace.observer(), server.trace.observer()];
+        server.initialize(&mut sockets[0], "one");
+        let named = &headers(&[("mcp-method", "tools/call"), ("mcp-session-id", "one")]);
+        let (exchange, method, url) = (ExchangeId::new(9), &Method::POST, "http://localhost/mcp");
+        sockets[1](WireEvent::Request { exchange, method, url, headers: named, body: CALL.as_bytes() });
+        let (report, _) = server.report();
+        assert_eq!(report.requests.iter().map(|it| it.connection).collect::<Vec<_>>(), [1, 2]);
+    }
+
     #[test]
     fn sessions_that_are_recognised_are_bounded() {
-        let mut server = Server::new(Redactor::new());
-        let mut socket = server.trace.observer();
-        for number in 0..=MAX_SESSIONS {
-            server.initialize(&mut socket, &number.to_string());
+        let mut sessions = Sessions::new();
+        let ids = (0..=MAX_SESSIONS).rev().map(HeaderValue::from);
+        let (first, second) = (HeaderValue::from(MAX_SESSIONS), HeaderValue::from(MAX_SESSIONS - 1));
+        for id in ids.clone() {
+            sessions.insert(id, ());
+            // It is always in use.
+            sessions.get(&first);
         }
-        let (report, _) = server.report();
-        let closed: Vec<_> = report.connections.iter().filter(|it| it.is_closed).collect();
-        assert!(closed.len() == 1 && closed[0].number == 1, "{closed:?}");
+        let forgotten: Vec<_> = ids.filter(|id| !sessions.by_id.contains_key(id)).collect();
+        assert_eq!((forgotten, sessions.by_use.len()), (vec![second], MAX_SESSIONS));
     }
 
     #[cfg(feature = "websocket")]
@@ -403,6 +496,18 @@ mod tests {
         assert_eq!(report.connections.len(), 1);
         assert_eq!((&*report.connections[0].transport, report.connections[0].is_closed), ("websocket", true));
         assert_eq!(report.requests[0].outcome, RequestOutcome::Answered);
+    }
+
+    #[test]
+    fn credentials_in_the_host_of_a_request_are_hidden() {
+        let server = Server::new(Redactor::new());
+        let mut socket = server.trace.observer();
+        let named = &headers(&[("host", "user:hunter22@localhost")]);
+        let (exchange, method, url) = (ExchangeId::new(1), &Method::GET, "http://localhost/mcp");
+        socket(WireEvent::Request { exchange, method, url, headers: named, body: b"" });
+        server.end(&mut socket, exchange, "", "no such host: user:hunter22@localhost");
+        let (_, text) = server.report();
+        assert!(!text.contains("hunter22") && text.contains("no such host"), "{text}");
     }
 
     /// The call may come on another socket than the list of the tools.

@@ -465,6 +465,10 @@ impl FrameReader {
         };
         let lasting = headers.iter().filter(|(name, value)| is_lasting(name, value));
         lasting.for_each(|(_, value)| redactor.learn(value.as_bytes()));
+        let host = headers.get(header::HOST).map(HeaderValue::as_bytes).unwrap_or_default();
+        if let Some(end) = host.iter().rposition(|byte| *byte == b'@') {
+            redactor.learn(host.get(..end).unwrap_or_default());
+        }
     }
 
     /// Hides the secrets in the description of an end.

@@ -514,8 +514,14 @@ impl Conversation {
     fn check_request(&mut self, id: &Id, method: &str, occasion: &Occasion<'_>, report: &mut TraceReport) {
         let era = self.era();
         let key = (occasion.sender, id.clone());
+        if method == "initialize" {
+            // It begins a session, whose ids are its own.
+            self.used.clear();
+        }
         let is_new = self.used.insert(key.clone());
-        let is_waiting = self.is_whole && self.waiting.contains_key(&key);
+        // A modern request over HTTP is answered in its own exchange, and may be another client's.
+        let is_of_stream = occasion.exchange.is_none() || era != Some(Era::Modern);
+        let is_waiting = self.is_whole && is_of_stream && self.waiting.contains_key(&key);
         if is_waiting || !is_new && era == Some(Era::Legacy) {
             occasion.find(report, Breach::IdReused, format!("{method} has id {id}"));
         }
@@ -541,7 +547,10 @@ impl Conversation {
             occasion.find(report, Breach::WrongDirection, format!("an answer to {id}"));
         }
         let of_exchange = occasion.exchange.and_then(|exchange| *self.exchanges.get(&exchange)?);
-        let is_its = |place: &usize| report.requests.get(*place).is_some_and(|request| request.id == *id);
+        let is_its = |place: &usize| {
+            let request = report.requests.get(*place);
+            self.in_flight.contains(place) && request.is_some_and(|request| request.id == *id)
+        };
         let key = (occasion.sender.other(), id.clone());
         let waiting = self.waiting.get(&key).copied();
         // The clients of a server may have the same ids.

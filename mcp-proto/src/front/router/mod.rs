@@ -24,6 +24,7 @@ mod uri;
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
+use core::iter;
 use core::time::Duration;
 
 use super::handler::context::Context;
@@ -214,10 +215,9 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// A redactor that also hides the fields which the schemas of the tools mark by `"format": "password"`, for a trace of the
     /// server: a call may come on another connection than the one that lists its tool.
     pub fn redactor(&self) -> Redactor {
-        self.contents.tools.iter().map(|entry| &entry.item.tool).fold(Redactor::new(), |redactor, tool| {
-            let output = tool.output_schema.as_ref().map_or("", |schema| schema.as_str());
-            redactor.schema(tool.input_schema.as_str()).schema(output)
-        })
+        let tools = self.contents.tools.iter().map(|entry| &entry.item.tool);
+        let schemas = tools.flat_map(|tool| iter::once(&tool.input_schema).chain(&tool.output_schema));
+        schemas.fold(Redactor::new(), |redactor, schema| redactor.schema(schema.as_str()))
     }
 
     /// The capabilities that the server declares.

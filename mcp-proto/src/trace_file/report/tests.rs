@@ -125,6 +125,38 @@ fn exchanges_that_carry_no_messages_are_passed_over() {
 }
 
 #[test]
+fn request_over_http_is_answered_once_and_in_its_exchange() {
+    let request = |exchange| {
+        TraceEvent::Request {
+        exchange,
+        method: "POST".into(),
+        url: "http://localhost/mcp".into(),
+        headers: Vec::new(),
+        frame: TracedFrame::new(
+            br#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#,
+            0,
+        ),
+    }
+    };
+    let answer = |exchange, kind: &str| TraceEvent::Message {
+        from: S,
+        exchange: Some(exchange),
+        frame: TracedFrame::new(
+            format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"resultType":"{kind}"}}}}"#).as_bytes(),
+            0,
+        ),
+    };
+    let opened = TraceEvent::Opened { server: "demo".into(), transport: "http".into() };
+    let (asked, complete) = ("input_required", "complete");
+    let events = [opened, request(1), request(2), answer(1, asked), answer(2, complete), answer(1, complete)];
+    let report = trace(events).report();
+    let outcomes: Vec<_> = report.requests.iter().map(|it| &it.outcome).collect();
+    assert_eq!(outcomes, [&RequestOutcome::InputRequired, &RequestOutcome::Answered]);
+    let breaches: Vec<_> = report.findings.iter().map(|it| (it.sender, it.breach)).collect();
+    assert_eq!(breaches, [(S, Breach::AnswerToNothing)]);
+}
+
+#[test]
 fn message_that_is_cut_still_ends_its_request() {
     let cut = |from, text: &str| TraceEvent::Message {
         from,
