@@ -325,7 +325,7 @@ mod tests {
 
     const CALL: &str = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"unlock","arguments":{"pin":"1234"}}}"#;
 
-    //= S1.1
+    /// S1.1
     #[test]
     fn session_is_one_connection_on_all_sockets() {
         let mut server = Server::new(Redactor::new());
