@@ -176,7 +176,7 @@ impl ConnectionTrace {
     }
 
     /// Whether this is the same connection.
-    pub(super) fn is(&self, other: &Self) -> bool {
+    pub(super) fn is_same(&self, other: &Self) -> bool {
         self.0.number == other.0.number
     }
 

@@ -29,9 +29,11 @@ struct TracedServer {
     sessions: Mutex<Sessions<ConnectionTrace>>,
 }
 
+/// The connections of the sessions that were used last.
 struct Sessions<C> {
-    /// The sessions by their ids, those of HTTP+SSE by the queries of their endpoints; with the time of their last use.
+    /// By their ids, those of HTTP+SSE by the queries of their endpoints; each with the number of its last use.
     by_id: BTreeMap<HeaderValue, (u64, C)>,
+    /// The ids by the number of their last use.
     by_use: BTreeMap<u64, HeaderValue>,
     uses: u64,
 }
@@ -210,7 +212,7 @@ impl TracedSocket {
         {
             exchange.endpoint = Some(endpoint.clone());
             let connection = exchange.connection.clone();
-            self.own.take_if(|own| own.is(&connection));
+            self.own.take_if(|own| own.is_same(&connection));
             let _ended = lock(&self.server.0.sessions).insert(endpoint, connection);
         }
     }
@@ -225,7 +227,7 @@ impl TracedSocket {
             sessions.remove(&id)
         } else if sessions.get(&id).is_none() {
             // The session has this connection alone.
-            self.own.take_if(|own| own.is(&connection));
+            self.own.take_if(|own| own.is_same(&connection));
             sessions.insert(id, connection)
         } else {
             None

@@ -250,7 +250,7 @@ impl<H: ServerMode> ServerOptions<H> {
 
         /// Observes connections, for logs and debugging: `observe` makes the observer of a connection from its client's address,
         /// or returns `None`. The observer is called with each request and response, but [health checks](Self::health), and with
-        /// each message over WebSocket; exchanges have other numbers on all connections. A request that another server passes to an
+        /// each message over WebSocket; no two exchanges of the server have the same number. A request that another server passes to an
         /// [`HttpService`](super::HttpService) is a connection of its own. A [`Redactor`](mcp_proto::redact::Redactor) hides the
         /// secrets; with the feature `host`, `TraceFile` writes a trace.
         ///

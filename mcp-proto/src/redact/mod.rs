@@ -292,9 +292,9 @@ impl Redactor {
     /// Hides the secrets in a frame: a message, a line of a stream, the body of a request or response, or several lines of
     /// them. Learns from the schemas in it.
     ///
-    /// The beginning of JSON that broke off is treated as that. Any other frame that is not JSON, or is nested more than 128
-    /// deep, is treated as [text](Self::text), line by line if some lines are JSON. A secret that lies partly in another frame is hidden only if its beginning, at the end of this one, is known:
-    /// pass whole messages.
+    /// The beginning of JSON that broke off is read as JSON up to there. Any other frame that is not JSON, or is nested more
+    /// than 128 deep, is treated as [text](Self::text), line by line if some lines are JSON. A secret that lies partly in
+    /// another frame is hidden only if its beginning, at the end of this one, is known: pass whole messages.
     pub fn frame<'a>(&mut self, frame: &'a [u8]) -> Cow<'a, [u8]> {
         let find = |redactor: &mut Self, found: &mut Findings| {
             redactor.find_in_frame(frame, found);

@@ -65,7 +65,7 @@ impl ServerTrace {
     pub(crate) fn of_http(self, options: ServerOptions) -> ServerOptions {
         let file = self.file.as_ref();
         let trace = file.map(|file| file.http_server("mcpio", self.transport, self.redactor.clone()));
-        let recorder = trace.as_ref().filter(|_| self.has_machines).and_then(HttpServerTrace::recorder);
+        let recorder = trace.as_ref().and_then(HttpServerTrace::recorder);
         let options = options.configure(|config| Arc::make_mut(&mut config.server).recorder = recorder);
         if trace.is_none() && !self.is_printed {
             return options;

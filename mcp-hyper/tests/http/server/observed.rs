@@ -88,7 +88,7 @@ fn observer_of_a_server_sees_each_exchange_as_it_passes() {
     let events = events_of(&connections, 0);
     assert_eq!(events[events.len() - 3..], ["5 HEAD mcp ", "5 405", "5 Complete"]);
 
-    // Health checks are left out; each connection has its own observer, and exchanges have other numbers on all connections.
+    // Health checks are left out; each connection has its own observer, and no two exchanges have the same number.
     client.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_eq!(client.answer().0.status, 200);
     let mut other = RawClient::connect(address);

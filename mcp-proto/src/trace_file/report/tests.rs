@@ -252,9 +252,9 @@ fn slow_requests_take_far_longer_than_the_usual_ones() {
     assert_eq!(TraceReport::default().slow_requests().len(), 0);
 }
 
-/// The trace of a server has a connection for each socket of a client.
+/// Another instance of the server has begun it, or it is older than the trace.
 #[test]
-fn session_may_begin_on_another_connection() {
+fn session_may_begin_outside_of_the_trace() {
     let request = |headers: &[(&str, &str)]| TraceEvent::Request {
         exchange: 1,
         method: "POST".into(),
