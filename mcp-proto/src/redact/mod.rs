@@ -360,27 +360,31 @@ impl Redactor {
     /// assert!(redactor.cut_frame(beginning, &digest).starts_with(b"[id:"));
     /// ```
     pub fn cut_frame<'a>(&mut self, beginning: &'a [u8], digest: &FrameDigest) -> Cow<'a, [u8]> {
-        let Some((start, text, hidden)) = self.find_in_beginning(beginning) else {
+        let mut found = Findings::default();
+        let Some(length) = self.find_in_beginning(beginning, &mut found) else {
             let range = 0..beginning.len();
             let number = digest.0.as_ref().map(|hasher| StandIn::Pseudonym(hasher.finish()));
             return replace(beginning, vec![Hidden { range, stand_in: number.unwrap_or(StandIn::Mark) }]);
         };
-        let beginning = beginning.get(..start.saturating_add(text.len())).unwrap_or_default();
-        let across = self.find_uncovered(beginning, &hidden);
-        let hidden = hidden.into_iter().chain(across.into_iter().map(Hidden::text));
-        replace(beginning, hidden.collect())
+        let beginning = beginning.get(..length).unwrap_or_default();
+        let across = self.find_uncovered(beginning, &found.hidden);
+        found.hidden.extend(across.into_iter().map(Hidden::text));
+        replace(beginning, found.hidden)
     }
 
-    /// Finds the secrets in the beginning of a JSON text, alone or as the data of an event: where it begins, the text, and what
-    /// to hide of the frame. `None` if it is none, or nested more than 128 deep.
-    fn find_in_beginning<'a>(&mut self, frame: &'a [u8]) -> Option<(usize, &'a str, Vec<Hidden>)> {
+    /// Finds the secrets in the beginning of a JSON text, alone or as the data of an event; returns where it ends in the frame,
+    /// before a character that was cut. `None` if it is none, or nested more than 128 deep.
+    fn find_in_beginning(&mut self, frame: &[u8], found: &mut Findings) -> Option<usize> {
         let (start, text) = beginning_of_json(frame)?;
         let (hidden, marked) = Walk::find_in_beginning(self, text)?;
         self.mark(marked);
-        let beginning = frame.get(..start.saturating_add(text.len())).unwrap_or_default();
-        let ends = self.all_known().filter_map(|known| known.find_at_cut(beginning)).map(Hidden::text);
-        let hidden = hidden.into_iter().map(|part| part.moved(start)).chain(ends).collect();
-        Some((start, text, hidden))
+        let length = start.saturating_add(text.len());
+        let beginning = frame.get(..length).unwrap_or_default();
+        let ends = self.all_known().filter_map(|known| known.find_at_cut(beginning));
+        found.hidden.extend(hidden.into_iter().map(|part| part.moved(start)));
+        // It is not valid JSON, and so need not stay so.
+        found.hidden.extend(ends.chain(found.across.iter().cloned()).map(Hidden::text));
+        Some(length)
     }
 
     /// Hides the secrets in a text without structure: a line of a log, a URL, the text of an error.
@@ -465,9 +469,8 @@ impl Redactor {
             return;
         }
         // A message that broke off tells by its structure where secrets are.
-        match self.find_in_beginning(frame) {
-            Some((_, _, hidden)) => found.hidden.extend(hidden),
-            None => self.find_in_lines(frame, found),
+        if self.find_in_beginning(frame, found).is_none() {
+            self.find_in_lines(frame, found);
         }
     }
 

@@ -347,6 +347,10 @@ fn message_that_breaks_off_is_redacted_by_its_structure() {
     ] {
         assert_eq!(redacted(&mut redactor, frame), shown);
     }
+    // A known secret may have a quote in it, and so lie across parts of the message.
+    let mut quoted = Redactor::new().known("hunter2 \"");
+    assert_eq!(redacted(&mut quoted, r#"{"a":"hunter2 ","b":"#), r#"{"a":"[redacted],"b":"#);
+
     let mut redactor = redactor.pseudonyms(Pseudonyms::new([1; 16]));
     let task = r#"{"params":{"taskId":"786512e2-9e0d"#;
     assert_eq!(redacted(&mut redactor, task), r#"{"params":{"taskId":"[redacted]"#);
