@@ -228,7 +228,7 @@ impl Drop for OpenConnection {
             frames.end_streams(&mut |frame| write(frame_event(&frame, of_client)));
             texts.end(reason, write);
         };
-        self.file.queue().push_end(Entry::later(self.file.now(), self.number, 0, Box::new(events)));
+        self.file.queue().push_end(Entry::end(self.file.now(), self.number, Box::new(events)));
     }
 }
 

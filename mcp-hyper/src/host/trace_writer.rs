@@ -14,8 +14,9 @@ use mcp_proto::trace_file::{TraceEvent, TraceRecord};
 
 use crate::private_files::{hold, private_file};
 
-/// The most bytes of records that wait to be written.
+/// The most bytes of records that wait to be written, and with the ends of connections.
 const MAX_WAITING: usize = 64 * 1024 * 1024;
+const MAX_WAITING_WITH_ENDS: usize = 2 * MAX_WAITING;
 
 /// How long records wait for others: to wake a thread and to write cost more than all the rest.
 const BATCH_TIME: Duration = Duration::from_millis(5);
@@ -30,8 +31,9 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// The most files beside the first one.
 const MAX_BESIDE: u32 = 100;
 
-/// The bytes that an entry occupies beside its text.
-const ENTRY: usize = 128;
+/// The bytes that an entry occupies beside its text, and the end of a connection with the readers of its frames.
+const ENTRY: usize = 256;
+const CONNECTION: usize = 8 * 1024;
 
 /// The entries that wait to be written.
 #[derive(Default)]
@@ -81,6 +83,11 @@ impl Entry {
     /// An entry whose events are made of so many bytes.
     pub(super) fn later(at: Duration, connection: u64, bytes: usize, events: Later) -> Self {
         Self { at, connection, bytes: bytes.saturating_add(ENTRY), content: Content::Later(events) }
+    }
+
+    /// The last entry of a connection, which makes the events of what is left of its streams.
+    pub(super) fn end(at: Duration, connection: u64, events: Later) -> Self {
+        Self::later(at, connection, CONNECTION, events)
     }
 
     fn flush(done: SyncSender<io::Result<()>>) -> Self {
@@ -137,9 +144,9 @@ impl Queue {
         self.push_within(MAX_WAITING, entry);
     }
 
-    /// Adds the last entry of a connection.
+    /// Adds the last entry of a connection, for which some room is kept.
     pub(super) fn push_end(&self, entry: Entry) {
-        self.push_within(usize::MAX, entry);
+        self.push_within(MAX_WAITING_WITH_ENDS, entry);
     }
 
     fn push_within(&self, most: usize, entry: Entry) {
@@ -510,5 +517,24 @@ mod tests {
         // The count before the entry that was dropped with it, too.
         assert_eq!(lost, Some(1001));
         assert_eq!(queue.lock().bytes, 0);
+    }
+
+    #[test]
+    fn ends_of_connections_have_room_of_their_own_which_is_bounded() {
+        let queue = Queue::default();
+        let record = || queue.push(Entry::later(Duration::ZERO, 1, 1 << 20, Box::new(|_| {})));
+        let end = || queue.push_end(Entry::end(Duration::ZERO, 1, Box::new(|_| {})));
+        let state = || {
+            let waiting = queue.lock();
+            (waiting.entries.len(), waiting.lost)
+        };
+        (0..70).for_each(|_| record());
+        assert_eq!(state(), (64, 6));
+        end();
+        record();
+        assert_eq!(state(), (66, 1), "the end, and how many records before it are lost");
+        (0..10_000).for_each(|_| end());
+        assert!(queue.lock().bytes <= MAX_WAITING_WITH_ENDS + CONNECTION + 3 * ENTRY);
+        assert!(queue.lock().lost > 1000);
     }
 }
