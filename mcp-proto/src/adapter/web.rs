@@ -176,7 +176,7 @@
 //! ```rust,ignore
 //! /// Writes the body of an answer as fast as the client reads it. A client that goes cancels the stream, which drops the
 //! /// exchange, and with it the handler.
-//! async fn write(mut exchange: HttpExchange<LocalHandlers>, writer: WritableStreamDefaultWriter) {
+//! async fn write<H: HandlerMode>(mut exchange: HttpExchange<H>, writer: WritableStreamDefaultWriter) {
 //!     let gone = JsFuture::from(writer.closed());
 //!     let body = async {
 //!         while let Some(part) = exchange.next_body(sleep).await {
@@ -193,7 +193,7 @@
 //! ```rust,ignore
 //! /// Answers a request. A client that goes before the answer aborts the signal of its request, where the platform has one:
 //! /// that drops the exchange, and with it the handler.
-//! pub async fn answer(server: &HttpServer<LocalHandlers>, request: Request) -> Result<Response, JsValue> {
+//! pub async fn answer<H: HandlerMode>(server: &HttpServer<H>, request: Request) -> Result<Response, JsValue> {
 //!     let url = Url::new(&request.url())?;
 //!     // `Request` has no header `Host` on most platforms: it is that of the URL.
 //!     let mut headers = vec![("host".to_owned(), url.host())];

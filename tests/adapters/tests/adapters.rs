@@ -2,13 +2,18 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::pin::Pin;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use mcp_proto::front::Client;
 use mcp_proto::peer::client::EraPolicy;
+use mcp_proto::testing::{check_transport, check_transport_failure};
+use mcp_smol::RuntimeKind;
 use serde_json::json;
+use smol::future::{or, pending};
 
 const PEER: &str = env!("CARGO_BIN_EXE_peer");
 
@@ -98,6 +103,69 @@ fn clients_on_tokio_call_tools_of_a_program_and_of_a_url() {
     let server = HttpServer::start(PEER, &["http"]);
     assert_eq!(run(env!("CARGO_BIN_EXE_tokio"), &[&server.url, PEER]), "5\n7\n");
     server.stop();
+}
+
+type Connected = (Client, Pin<Box<dyn Future<Output = ()>>>);
+
+/// Checks a transport to a peer in another process, in each era, and what happens when that process crashes.
+fn keeps_its_duties(connect: impl Fn(EraPolicy) -> Connected) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let sleep = async |time| _ = smol::Timer::after(time).await;
+    for eras in [EraPolicy::ModernOnly, EraPolicy::LegacyOnly] {
+        runtime.block_on(async {
+            for fails in [false, true] {
+                let (client, driver) = connect(eras);
+                let check = async {
+                    if fails {
+                        check_transport_failure(&client, sleep).await
+                    } else {
+                        check_transport(&client, sleep).await
+                    }
+                };
+                or(check, async {
+                    driver.await;
+                    pending().await
+                })
+                .await
+                .unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn child_process_keeps_the_duties_of_a_transport() {
+    for runtime in [RuntimeKind::Smol, RuntimeKind::Tokio] {
+        keeps_its_duties(|eras| {
+            let options = mcp_smol::ClientOptions::new("test", "1.0.0").era_policy(eras).runtime(runtime);
+            let (client, driver) = options.connect(mcp_smol::Command::new(PEER));
+            (client, Box::pin(async { _ = driver.await }))
+        });
+    }
+}
+
+#[test]
+fn child_process_of_http_2_keeps_the_duties_of_a_transport() {
+    keeps_its_duties(|eras| {
+        let options = mcp_hyper::ClientOptions::new("test", "1.0.0").era_policy(eras);
+        let peer = mcp_smol::Command::new(PEER).arg("stdio-v2");
+        let (client, driver) = options.connect_command_v2(peer).unwrap();
+        (client, Box::pin(async { _ = driver.await }))
+    });
+}
+
+#[test]
+fn client_of_a_url_on_tokio_keeps_the_duties_of_a_transport() {
+    keeps_its_duties(|eras| {
+        let server = HttpServer::start(PEER, &["http"]);
+        let options = mcp_hyper::ClientOptions::new("test", "1.0.0").era_policy(eras);
+        let (client, driver) = options.runtime(mcp_hyper::Tokio).connect(&server.url).unwrap();
+        let driver = async {
+            let _ = driver.await;
+            drop(server);
+        };
+        (client, Box::pin(driver))
+    });
 }
 
 /// Calls a tool at this URL, with a client of each era.

@@ -1,4 +1,5 @@
-// The worker's server at /mcp of a web server, beside the files of the page: `node serve.mjs MODULES` prints its URL.
+// The worker's server at /mcp of a web server, beside the files of the page: `node serve.mjs MODULES` prints its URL. With the
+// name of a module behind it, the server is that module's.
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { extname, join } from "node:path";
@@ -34,8 +35,8 @@ async function answer(call, incoming, outgoing) {
     await response.body.pipeTo(writable, { signal: gone.signal }).catch(() => outgoing.destroy());
 }
 
-export async function serve(modules) {
-    const { Server } = await load(modules, "server");
+export async function serve(modules, module = "server") {
+    const { Server } = await load(modules, module);
     const web = createServer(async (incoming, outgoing) => {
         const path = new URL(incoming.url, "http://localhost").pathname;
         if (path === "/mcp") return answer((request) => server.fetch(request), incoming, outgoing);
@@ -51,5 +52,5 @@ export async function serve(modules) {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-    console.log((await serve(process.argv[2])).url);
+    console.log((await serve(...process.argv.slice(2))).url);
 }

@@ -1,17 +1,21 @@
 // The client of a web page and the server of a worker, in Node: `node test.mjs MODULES URL`, with the URL of a server in
 // another process.
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
 import { load, serve } from "./serve.mjs";
 
 const [modules, peer] = process.argv.slice(2);
 const { Connection } = await load(modules, "client");
 const { Server } = await load(modules, "server");
+const { check, Server: CheckedServer } = await load(modules, "check");
 const worker = new Server("worker.example");
 const network = globalThis.fetch;
 const types = [];
 
-/** Calls the worker without a network. */
-async function inProcess(url, init) {
+/** Calls a worker without a network. */
+const inProcess = (worker) => async (url, init) => {
     const response = await worker.fetch(new Request(url, { ...init, duplex: "half" }));
     if (!response.body) return response;
     // Aborting an exchange cancels the body of its answer.
@@ -19,7 +23,7 @@ async function inProcess(url, init) {
     response.body.pipeTo(pipe.writable, { signal: init.signal }).catch(() => {});
     const { status, headers } = response;
     return new Response(pipe.readable, { status, headers });
-}
+};
 
 /** Notes the types of answers. */
 const noting = (fetch) => async (url, init) => {
@@ -67,9 +71,17 @@ async function checkCancellation(connection) {
     await assert.rejects(connection.call("wait", {}, undefined, AbortSignal.abort(new Error("early"))), { message: "early" });
 }
 
+/** A server in another process that has what the check calls. */
+async function checked() {
+    const program = fileURLToPath(new URL("serve.mjs", import.meta.url));
+    const server = spawn(process.execPath, [program, modules, "check"], { stdio: ["ignore", "pipe", "inherit"] });
+    const [line] = await once(server.stdout, "data");
+    return { url: `${line}`.trim(), close: () => server.kill() };
+}
+
 for (const legacy of [false, true]) {
     const era = legacy ? "a session" : "2026-07-28";
-    globalThis.fetch = noting(inProcess);
+    globalThis.fetch = noting(inProcess(worker));
     const connection = new Connection("https://worker.example/mcp", legacy);
     await checkCalls(connection);
     await checkCancellation(connection);
@@ -89,6 +101,16 @@ for (const legacy of [false, true]) {
     assert.equal((await native.call("add", { a: 2, b: 3 })).structuredContent.sum, 5);
     await native.close();
     console.log(`ok   client of a server that is no WebAssembly, ${era}`);
+
+    globalThis.fetch = inProcess(new CheckedServer("worker.example"));
+    await check("https://worker.example/mcp", legacy, false);
+    globalThis.fetch = network;
+    for (const fails of [false, true]) {
+        const server = await checked();
+        await check(`${server.url}/mcp`, legacy, fails);
+        server.close();
+    }
+    console.log(`ok   the duties of a transport, ${era}`);
 }
 // Node keeps the connections of `fetch` open.
 process.exit(0);

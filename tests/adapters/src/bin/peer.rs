@@ -1,5 +1,5 @@
-//! The peer of the tests: a server on its standard streams, or over HTTP with the argument `http`, until its input ends. It
-//! has the tools of `check_transport`, and one that adds.
+//! The peer of the tests: a server on its standard streams, with the argument `stdio-v2` by HTTP/2, or on a socket of HTTP with
+//! `http`, until its input ends. It has the tools of `check_transport`, and one that adds.
 
 use std::io::{self, Read as _};
 
@@ -22,8 +22,10 @@ fn main() -> io::Result<()> {
         .tool_with(Tool::new("add", "Adds two numbers", numbers), async |Add { a, b }, _| {
             (a + b).to_string()
         });
-    if std::env::args().nth(1).as_deref() != Some("http") {
-        return Ok(mcp_smol::run_stdio(router)?);
+    match std::env::args().nth(1).as_deref() {
+        None => return Ok(mcp_smol::run_stdio(router)?),
+        Some("stdio-v2") => return smol::block_on(ServerOptions::new(router).stdio_v2()),
+        Some(_) => {}
     }
     smol::block_on(async {
         let listener = smol::net::TcpListener::bind("127.0.0.1:0").await?;

@@ -9,7 +9,7 @@ use futures_lite::future::or;
 use js_sys::{Array, Uint8Array};
 use mcp_proto::adapter::SystemClock;
 use mcp_proto::front::http::{HttpExchange, HttpServer, http_server};
-use mcp_proto::front::{LocalHandlers, Router};
+use mcp_proto::front::{HandlerMode, Router};
 use mcp_proto::transport::http::server::{BodyKind, HttpServerConfig, RequestHead, ResponseHead};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
@@ -21,15 +21,15 @@ use web_sys::{
 use crate::{Parts, Random, aborted, sleep};
 
 /// Starts a server. Its sessions are driven for as long as it is open.
-pub fn serve(router: Router<LocalHandlers>, config: HttpServerConfig) -> HttpServer<LocalHandlers> {
+pub fn serve<H: HandlerMode>(router: Router<H>, config: HttpServerConfig) -> HttpServer<H> {
     let (server, driver) = http_server(router, config, Arc::new(SystemClock::new()), Arc::new(Random));
     spawn_local(driver.run(sleep));
     server
 }
 
 /// Reads the body of a request, as far as the exchange wants it.
-async fn receive(
-    exchange: &mut HttpExchange<LocalHandlers>,
+async fn receive<H: HandlerMode>(
+    exchange: &mut HttpExchange<H>,
     body: Option<ReadableStream>,
 ) -> Result<(), JsValue> {
     let parts = body.map(|body| Parts::new(&body));
@@ -48,7 +48,7 @@ async fn receive(
 
 /// Writes the body of an answer as fast as the client reads it. A client that goes cancels the stream, which drops the
 /// exchange, and with it the handler.
-async fn write(mut exchange: HttpExchange<LocalHandlers>, writer: WritableStreamDefaultWriter) {
+async fn write<H: HandlerMode>(mut exchange: HttpExchange<H>, writer: WritableStreamDefaultWriter) {
     let gone = JsFuture::from(writer.closed());
     let body = async {
         while let Some(part) = exchange.next_body(sleep).await {
@@ -74,7 +74,7 @@ fn response(head: &ResponseHead, body: Option<&ReadableStream>) -> Result<Respon
 
 /// Answers a request. A client that goes before the answer aborts the signal of its request, where the platform has one:
 /// that drops the exchange, and with it the handler.
-pub async fn answer(server: &HttpServer<LocalHandlers>, request: Request) -> Result<Response, JsValue> {
+pub async fn answer<H: HandlerMode>(server: &HttpServer<H>, request: Request) -> Result<Response, JsValue> {
     let url = Url::new(&request.url())?;
     // `Request` has no header `Host` on most platforms: it is that of the URL.
     let mut headers = vec![("host".to_owned(), url.host())];
