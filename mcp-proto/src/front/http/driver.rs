@@ -387,12 +387,12 @@ fn deadline(service: &Service, expires: Option<UnixTime>) -> Option<Instant> {
 /// There are no tokens without the feature `auth`.
 #[cfg(not(feature = "auth"))]
 #[derive(Default)]
-pub(super) struct TokenWatch;
+pub(super) struct TokenWatch {}
 
 #[cfg(not(feature = "auth"))]
 impl TokenWatch {
     pub(super) fn new(_: &Service, _: &CallerAccess) -> Self {
-        Self
+        Self {}
     }
 
     pub(super) fn poll(&mut self, _: &Service, _: &mut Context<'_>) -> Poll<()> {
