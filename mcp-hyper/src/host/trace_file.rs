@@ -19,7 +19,7 @@ use super::wire::WireObserver;
 /// A trace file that is being written: see [`mcp_proto::trace_file`] for its format.
 ///
 /// A thread of low priority removes the secrets and writes it, some milliseconds later: at most 64 MiB wait for it in memory,
-/// and as much of ends of connections. The file is readable for its owner alone; a trace that is there is replaced.
+/// and 64 MiB more if connections end meanwhile. The file is readable for its owner alone; a trace that is there is replaced.
 /// At 64 MiB, unless [`max_bytes`](Self::with_max_bytes) says otherwise, it begins anew, and the file before has `.1` behind
 /// its name. While another trace file is being written at the same path, by this program or another one, this one has a name
 /// beside it, `session.2.trace`: see [`path`](Self::path). (On Windows, the last one takes the place of the other.) What does not

@@ -14,8 +14,10 @@ use mcp_proto::trace_file::{TraceEvent, TraceRecord};
 
 use crate::private_files::{hold, private_file};
 
-/// The most bytes of records that wait to be written, and with the ends of connections.
+/// The most bytes of records that wait to be written.
 const MAX_WAITING: usize = 64 * 1024 * 1024;
+
+/// The most bytes that wait to be written if the ends of connections, which come after all else, are counted too.
 const MAX_WAITING_WITH_ENDS: usize = 2 * MAX_WAITING;
 
 /// How long records wait for others: to wake a thread and to write cost more than all the rest.
@@ -31,9 +33,11 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// The most files beside the first one.
 const MAX_BESIDE: u32 = 100;
 
-/// The bytes that an entry occupies beside its text, and the end of a connection with the readers of its frames.
+/// The bytes that an entry is counted for beside its text.
 const ENTRY: usize = 256;
-const CONNECTION: usize = 8 * 1024;
+
+/// The bytes that the end of a connection is counted for: it owns the readers of the frames, with their redactor.
+const CONNECTION_END: usize = 8 * 1024;
 
 /// The entries that wait to be written.
 #[derive(Default)]
@@ -87,7 +91,7 @@ impl Entry {
 
     /// The last entry of a connection, which makes the events of what is left of its streams.
     pub(super) fn end(at: Duration, connection: u64, events: Later) -> Self {
-        Self::later(at, connection, CONNECTION, events)
+        Self::later(at, connection, CONNECTION_END, events)
     }
 
     fn flush(done: SyncSender<io::Result<()>>) -> Self {
@@ -534,7 +538,7 @@ mod tests {
         record();
         assert_eq!(state(), (66, 1), "the end, and how many records before it are lost");
         (0..10_000).for_each(|_| end());
-        assert!(queue.lock().bytes <= MAX_WAITING_WITH_ENDS + CONNECTION + 3 * ENTRY);
+        assert!(queue.lock().bytes <= MAX_WAITING_WITH_ENDS + CONNECTION_END + 3 * ENTRY);
         assert!(queue.lock().lost > 1000);
     }
 }

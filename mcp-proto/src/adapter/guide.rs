@@ -184,9 +184,9 @@
 //! `testing::check_transport` (feature `testing`) makes the calls by which an application would notice what a transport does not
 //! keep: messages of any content and up to 150 kB, progress in order, calls side by side, cancellation, more bytes in flight than
 //! it takes at once, a good end. It needs a client of the transport, whose server serves `testing::transport_router`, and the sleep
-//! of any runtime. `check_transport_failure` checks that a crash of the server ends the calls in flight. Children
-//! on their standard streams, sockets, HTTP/1.1, HTTP/2, WebSocket, `stdio-v2` and `fetch` pass both here, and the clients of
-//! executors, frame loops, completions and HTTP below the first.
+//! of any runtime. `check_transport_failure` checks that a crash of the server ends the calls in flight. Child processes on their
+//! standard streams, sockets, HTTP/1.1, HTTP/2, WebSocket, `stdio-v2` and `fetch` pass both here; the clients of executors, frame
+//! loops, completions and HTTP below pass the first.
 //!
 //! Calls do not show these: a queue without a bound, a server whose driver is polled only when there is I/O, a server that does
 //! not learn of the end.

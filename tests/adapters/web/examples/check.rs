@@ -23,7 +23,7 @@ fn error(error: impl std::fmt::Display) -> JsValue {
     js_sys::Error::new(&error.to_string()).into()
 }
 
-/// Checks the transport to the server at this URL, or with `fails` what happens when that fails.
+/// Checks the transport to the server at this URL; with `fails`, what happens when the server fails.
 #[wasm_bindgen]
 pub async fn check(url: String, legacy: bool, fails: bool) -> Result<(), JsValue> {
     let mut config = ClientConfig::new(Implementation::new("web", "1.0.0"));
@@ -36,13 +36,13 @@ pub async fn check(url: String, legacy: bool, fails: bool) -> Result<(), JsValue
     }
 }
 
-/// A server with what the check calls.
+/// A server that has the tools of the check.
 #[wasm_bindgen]
 pub struct Server(HttpServer<SendHandlers>);
 
 #[wasm_bindgen]
 impl Server {
-    /// Starts the server of this host, whose process ends when it is told to fail.
+    /// Starts the server of this host. Its tool `fail` ends the process, as a crash would.
     #[wasm_bindgen(constructor)]
     pub fn new(host: &str) -> Self {
         let router = transport_router(|| exit(1));
