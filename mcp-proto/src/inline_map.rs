@@ -2,7 +2,8 @@
 //! idle session have one entry at most.
 
 use alloc::collections::vec_deque::VecDeque;
-use alloc::collections::{BTreeMap, btree_map};
+
+use crate::ordered_map::{self, OrderedMap};
 
 /// An ordered map that stores a single entry inline and several entries in a tree.
 #[derive(Clone, Debug)]
@@ -11,7 +12,7 @@ pub(crate) struct InlineMap<K, V>(Entries<K, V>);
 #[derive(Clone, Debug)]
 enum Entries<K, V> {
     Inline(Option<(K, V)>),
-    Tree(BTreeMap<K, V>),
+    Tree(OrderedMap<K, V>),
 }
 
 impl<K, V> Default for InlineMap<K, V> {
@@ -38,8 +39,8 @@ impl<K, V> InlineMap<K, V> {
 
     pub(crate) fn iter(&self) -> Iter<'_, K, V> {
         match &self.0 {
-            Entries::Inline(only) => Iter { only: only.as_ref(), tree: btree_map::Iter::default() },
-            Entries::Tree(tree) => Iter { only: None, tree: tree.iter() },
+            Entries::Inline(only) => Iter { only: only.as_ref(), tree: None },
+            Entries::Tree(tree) => Iter { only: None, tree: Some(tree.iter()) },
         }
     }
 
@@ -56,7 +57,7 @@ impl<K, V> InlineMap<K, V> {
             Entries::Inline(only) => (only.as_mut(), None),
             Entries::Tree(tree) => (None, Some(tree)),
         };
-        let several = tree.into_iter().flat_map(BTreeMap::values_mut);
+        let several = tree.into_iter().flat_map(OrderedMap::values_mut);
         only.into_iter().map(|(_, value)| value).chain(several)
     }
 }
@@ -138,13 +139,13 @@ impl<K: Ord, V> InlineMap<K, V> {
         if let Entries::Inline(only) = &mut self.0
             && let Some(entry) = only.take_if(|(only, _)| only != key)
         {
-            let mut tree = BTreeMap::new();
+            let mut tree = OrderedMap::new();
             tree.insert(entry.0, entry.1);
             self.0 = Entries::Tree(tree);
         }
     }
 
-    /// Frees the tree's memory when a single entry is left in it: a `BTreeMap` keeps a node even when it is empty.
+    /// Frees the map's memory when a single entry is left in it: an `OrderedMap` keeps its list even when it is empty.
     fn shrink(&mut self) {
         if let Entries::Tree(tree) = &mut self.0
             && tree.len() <= 1
@@ -166,11 +167,11 @@ impl<K: Ord, V> FromIterator<(K, V)> for InlineMap<K, V> {
 
 impl<K, V> IntoIterator for InlineMap<K, V> {
     type Item = (K, V);
-    type IntoIter = core::iter::Chain<core::option::IntoIter<(K, V)>, btree_map::IntoIter<K, V>>;
+    type IntoIter = core::iter::Chain<core::option::IntoIter<(K, V)>, ordered_map::IntoIter<K, V>>;
 
     fn into_iter(self) -> Self::IntoIter {
         let (only, tree) = match self.0 {
-            Entries::Inline(only) => (only, BTreeMap::new()),
+            Entries::Inline(only) => (only, OrderedMap::new()),
             Entries::Tree(tree) => (None, tree),
         };
         only.into_iter().chain(tree)
@@ -181,7 +182,7 @@ impl<K, V> IntoIterator for InlineMap<K, V> {
 #[derive(Clone, Debug)]
 pub(crate) struct Iter<'a, K, V> {
     only: Option<&'a (K, V)>,
-    tree: btree_map::Iter<'a, K, V>,
+    tree: Option<ordered_map::Iter<'a, K, V>>,
 }
 
 impl<'a, K, V> Iterator for Iter<'a, K, V> {
@@ -190,7 +191,7 @@ impl<'a, K, V> Iterator for Iter<'a, K, V> {
     fn next(&mut self) -> Option<Self::Item> {
         match self.only.take() {
             Some((key, value)) => Some((key, value)),
-            None => self.tree.next(),
+            None => self.tree.as_mut()?.next(),
         }
     }
 }
@@ -289,7 +290,7 @@ mod tests {
     proptest! {
         #[test]
         fn inline_map_behaves_like_a_tree_map(steps in prop::collection::vec((0u8..6, 0u8..4, any::<u8>()), 0..60)) {
-            let (mut small, mut model) = (InlineMap::new(), BTreeMap::new());
+            let (mut small, mut model) = (InlineMap::new(), OrderedMap::new());
             for (step, key, value) in steps {
                 match step {
                     0 | 1 => prop_assert_eq!(small.insert(key, value), model.insert(key, value)),

@@ -188,6 +188,16 @@ mod inline_map;
 mod lazy_box;
 mod limits;
 mod meta_keys;
+#[cfg_attr(
+    not(all(feature = "server", feature = "host", feature = "http", feature = "auth")),
+    allow(dead_code, reason = "features use all of it together")
+)]
+mod ordered_map;
+#[cfg_attr(
+    not(all(feature = "server", feature = "host", feature = "http", feature = "auth")),
+    allow(dead_code, reason = "features use all of it together")
+)]
+mod ordered_set;
 mod prelude;
 #[cfg(feature = "secret")]
 mod secret;

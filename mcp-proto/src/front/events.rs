@@ -1,6 +1,6 @@
 //! Bounded queues of items for one listener, and the event streams of connections and servers.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use core::future::poll_fn;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
@@ -8,11 +8,12 @@ use core::task::{Context, Poll, Waker};
 use futures_core::Stream;
 
 use super::wakers::Wakers;
+use crate::ordered_map::OrderedMap;
 use crate::prelude::*;
 
 /// The listeners of a connection, each with its own queue.
 pub(crate) struct Listeners<E> {
-    listeners: BTreeMap<u64, Listener<E>>,
+    listeners: OrderedMap<u64, Listener<E>>,
     next: u64,
     last: Option<E>,
 }
@@ -24,7 +25,7 @@ struct Listener<E> {
 
 impl<E> Default for Listeners<E> {
     fn default() -> Self {
-        Self { listeners: BTreeMap::new(), next: 0, last: None }
+        Self { listeners: OrderedMap::new(), next: 0, last: None }
     }
 }
 

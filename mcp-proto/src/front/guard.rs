@@ -50,7 +50,6 @@
 //! # }
 //! ```
 
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::fmt;
 use core::future::Future;
@@ -69,6 +68,7 @@ use crate::auth::server::{
 use crate::auth::server::{JwtChecker, JwtConfig};
 use crate::auth::{Fetch, FetchId, FetchPolicy, FetchPolicyError, Now};
 use crate::front::wakers::{Waiters, Wakers, lock, update};
+use crate::ordered_map::OrderedMap;
 use crate::prelude::*;
 use crate::quota::{QuotaOwner, Shares};
 use crate::single_use::{ClaimFuture, SingleUse, UsedIds};
@@ -287,7 +287,7 @@ pub struct CheckerVerifier<C>(Arc<Mutex<State<C>>>);
 struct State<C> {
     checker: C,
     /// The requests that wait for each exchange.
-    waiting: BTreeMap<FetchId, Waiters>,
+    waiting: OrderedMap<FetchId, Waiters>,
     /// The same requests, counted by owner.
     shares: Shares,
     drivers: Vec<Waker>,
@@ -322,7 +322,7 @@ impl<C: Checker + 'static> CheckerVerifier<C> {
     pub fn from_checker(checker: C) -> Self {
         Self(Arc::new(Mutex::new(State {
             checker,
-            waiting: BTreeMap::new(),
+            waiting: OrderedMap::new(),
             shares: Shares::new(MAX_WAITING),
             drivers: Vec::new(),
         })))

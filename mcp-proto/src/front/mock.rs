@@ -1,6 +1,5 @@
 //! A server that gives recorded answers.
 
-use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use core::future::pending;
 use core::iter;
@@ -10,6 +9,7 @@ use serde_json::Map;
 
 use super::{Context, CustomRequest, HandlerError, Progress, Router};
 use crate::front::wakers::lock;
+use crate::ordered_set::OrderedSet;
 use crate::peer::server::ListKind;
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, code};
@@ -60,7 +60,7 @@ impl Recording {
         let mock = Arc::new(Mock::new(self.clone()));
         let recorded = self.calls.iter().map(|call| call.method.clone());
         let recorded = recorded.filter(|method| !method.starts_with("tasks/") && *method != LISTEN);
-        for method in recorded.chain(CustomMethod::known().map(String::from)).collect::<BTreeSet<_>>() {
+        for method in recorded.chain(CustomMethod::known().map(String::from)).collect::<OrderedSet<_>>() {
             let mock = mock.clone();
             router = router.custom(method.clone(), move |params: CustomParams, cx: Context| {
                 mock.clone().answer(method.clone(), params, cx)
@@ -112,7 +112,7 @@ impl Mock {
     fn new(recording: Recording) -> Self {
         let key = |call: &RecordedCall| CallKey::new(&call.method, &call.params);
         let finished = recording.calls.iter().filter(|call| call.is_finished());
-        let finished: BTreeSet<_> = finished.map(key).collect();
+        let finished: OrderedSet<_> = finished.map(key).collect();
         // A request that was made again until it had an answer, as after a login, has one at once.
         let calls = iter::zip(&recording.calls, 0..).map(|(call, position)| (call, key(call), position));
         let calls = calls.filter(|(call, key, _)| call.is_finished() || !finished.contains(key));

@@ -1,7 +1,6 @@
 //! Whether handlers may move between threads, their erased types, and those of notifications.
 
 use alloc::borrow::Cow;
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::future::{Future, ready};
 use core::ops::Deref;
@@ -11,6 +10,7 @@ use super::notification::{Notification, NotificationQueue, is_defined};
 use super::params::{HandlerContext, decode_as};
 use super::reply::Reply;
 use super::wakers::{LocalFuture, SendFuture};
+use crate::ordered_map::OrderedMap;
 use crate::prelude::*;
 use crate::schema::{EmptyResult, Params};
 
@@ -295,13 +295,13 @@ where
 /// The handlers of notifications, by name; `C` is their context.
 #[derive(Clone)]
 pub(super) struct NotificationHandlers<M: HandlerMode, C: 'static> {
-    by_name: BTreeMap<Cow<'static, str>, M::Handler<Notification, C>>,
+    by_name: OrderedMap<Cow<'static, str>, M::Handler<Notification, C>>,
     fallback: Option<M::Handler<Notification, C>>,
 }
 
 impl<M: HandlerMode, C: 'static> NotificationHandlers<M, C> {
     pub(super) fn new() -> Self {
-        Self { by_name: BTreeMap::new(), fallback: None }
+        Self { by_name: OrderedMap::new(), fallback: None }
     }
 
     /// Whether the same notifications have handlers.

@@ -1,10 +1,10 @@
 //! Notifications of the peer, and those that wait for their handlers.
 
 use alloc::borrow::Cow;
-use alloc::collections::BTreeSet;
 
 use super::Error;
 use super::events::Queue;
+use crate::ordered_set::OrderedSet;
 use crate::rpc::{Raw, Text};
 use crate::schema::{self, Params as _};
 
@@ -83,7 +83,7 @@ pub(super) fn is_defined(name: &str) -> bool {
 /// The notifications that wait for their handlers, which run one at a time in the order of arrival; `T` is what their
 /// context needs.
 pub(crate) struct NotificationQueue<T> {
-    names: BTreeSet<Cow<'static, str>>,
+    names: OrderedSet<Cow<'static, str>>,
     /// Whether names that the protocol does not define have a handler too.
     others: bool,
     waiting: Queue<(Notification, T)>,
@@ -91,7 +91,7 @@ pub(crate) struct NotificationQueue<T> {
 }
 
 impl<T> NotificationQueue<T> {
-    pub(super) fn new(names: BTreeSet<Cow<'static, str>>, others: bool) -> Self {
+    pub(super) fn new(names: OrderedSet<Cow<'static, str>>, others: bool) -> Self {
         let waiting = Queue::new(MAX_WAITING, MAX_WAITING_BYTES);
         Self { names, others, waiting, is_running: false }
     }

@@ -1,6 +1,5 @@
 //! The recorded requests of clients, made again: do the answers still say the same?
 
-use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use core::fmt;
 use std::sync::Mutex;
@@ -9,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Client, ClientHandlers, Error, HandlerError};
 use crate::front::wakers::lock;
+use crate::ordered_set::OrderedSet;
 use crate::peer::client::ServerInfo;
 use crate::peer::{CacheMode, ProgressOption, RequestOptions};
 use crate::prelude::*;
@@ -75,7 +75,7 @@ const OF_ERA: [&str; 5] = [
 pub struct Replay {
     recording: Recording,
     ignored: Vec<Vec<String>>,
-    calls: BTreeSet<String>,
+    calls: OrderedSet<String>,
     read_only_calls: bool,
     all_calls: bool,
     hidden: bool,
@@ -87,7 +87,7 @@ impl Recording {
         Replay {
             recording: self.clone(),
             ignored: Vec::new(),
-            calls: BTreeSet::new(),
+            calls: OrderedSet::new(),
             read_only_calls: false,
             all_calls: false,
             hidden: false,
@@ -214,9 +214,9 @@ impl Replay {
     }
 
     /// The tools that the server declares to be read-only, if they may be called.
-    async fn read_only_tools(&self, client: &Client) -> BTreeSet<String> {
+    async fn read_only_tools(&self, client: &Client) -> OrderedSet<String> {
         if !self.read_only_calls {
-            return BTreeSet::new();
+            return OrderedSet::new();
         }
         let tools = client.list_tools().await.unwrap_or_default();
         let hint = |tool: &crate::schema::Tool| tool.annotations.as_ref()?.read_only_hint;
@@ -228,7 +228,7 @@ impl Replay {
         call: &RecordedCall,
         params: &Value,
         server: &ServerInfo,
-        read_only: &BTreeSet<String>,
+        read_only: &OrderedSet<String>,
     ) -> Option<String> {
         let revision = server.revision;
         let is_known = MethodInfo::all().any(|info| info.name == call.method);

@@ -16,12 +16,12 @@
 //!
 //! <https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx>
 
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::future::{Future, ready};
 use core::pin::Pin;
 
 use super::HandlerError;
+use crate::ordered_map::OrderedMap;
 use crate::peer::Principal;
 use crate::prelude::*;
 use crate::schema::Resource;
@@ -178,7 +178,7 @@ impl InMemorySkill {
         };
         let own = prefix.and_then(|prefix| uri_within(&prefix, frontmatter.name()));
         let own = own.ok_or_else(|| invalid(&self.path))?;
-        let (mut all, mut contents) = (Vec::new(), BTreeMap::new());
+        let (mut all, mut contents) = (Vec::new(), OrderedMap::new());
         let main_file = (MAIN_FILE.to_owned(), self.main_file.into_bytes());
         for (path, content) in core::iter::once(main_file).chain(self.files) {
             let uri = uri_within(&own, &path).ok_or_else(|| invalid(&path))?;
@@ -201,7 +201,7 @@ pub(super) struct MemorySource {
     root: String,
     /// In the order of their URIs.
     skills: Vec<Skill>,
-    contents: Arc<BTreeMap<String, Vec<u8>>>,
+    contents: Arc<OrderedMap<String, Vec<u8>>>,
 }
 
 impl MemorySource {
@@ -216,7 +216,7 @@ impl MemorySource {
         })
     }
 
-    pub(super) fn contents(&self) -> &Arc<BTreeMap<String, Vec<u8>>> {
+    pub(super) fn contents(&self) -> &Arc<OrderedMap<String, Vec<u8>>> {
         &self.contents
     }
 

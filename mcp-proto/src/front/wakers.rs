@@ -3,7 +3,6 @@
 //! A connection has one waker slot. The driver fills it under the lock of the machine, only if no work was left there;
 //! commands and handlers take the waker out and call it. Wakers are cloned, called and dropped outside every lock.
 
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::task::Wake;
 use core::future::{Future, poll_fn};
@@ -14,6 +13,7 @@ use core::task::{Poll, Waker};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::inline_map::InlineQueue;
+use crate::ordered_map::OrderedMap;
 use crate::peer::InboundId;
 use crate::prelude::*;
 
@@ -99,7 +99,7 @@ pub(crate) struct Waiters(Option<Box<WaitingTasks>>);
 
 #[derive(Default)]
 struct WaitingTasks {
-    wakers: BTreeMap<u64, Waker>,
+    wakers: OrderedMap<u64, Waker>,
     next: u64,
 }
 

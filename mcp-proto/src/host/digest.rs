@@ -1,12 +1,12 @@
 //! SHA-256: identities and fingerprints of servers, and hashes of what they offer.
 
-use alloc::collections::BTreeSet;
 use core::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
+use crate::ordered_set::OrderedSet;
 use crate::prelude::*;
 
 /// Bytes that are written as hexadecimal digits.
@@ -133,8 +133,9 @@ impl Digester {
 
     /// Texts whose order and repetitions mean nothing.
     pub(super) fn set(&mut self, texts: &[String]) {
-        let texts: BTreeSet<&String> = texts.iter().collect();
-        self.list(texts.into_iter(), |digester, text| digester.text(text));
+        let texts: OrderedSet<&String> = texts.iter().collect();
+        self.number(texts.len() as u64);
+        texts.into_iter().for_each(|text| self.text(text));
     }
 
     pub(super) fn finish(self) -> Hex<32> {

@@ -34,7 +34,6 @@
 //!
 //! <https://modelcontextprotocol.io/seps/2640-skills-extension>
 
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use core::fmt::Write as _;
 
@@ -43,6 +42,8 @@ use serde::de::DeserializeOwned;
 
 use super::tools::{NameScheme, QuotedText, prefix_of};
 use crate::consent::SafeText;
+use crate::ordered_map::OrderedMap;
+use crate::ordered_set::OrderedSet;
 use crate::prelude::*;
 use crate::schema::skills::{DIRECTORY_MEDIA_TYPE, InvalidSkill, Skill};
 use crate::schema::{BlobResourceContents, Json, Resource, ResourceContents, Tool};
@@ -66,7 +67,7 @@ const DESCRIPTION_BYTES: usize = 300;
 pub struct SkillCatalogue {
     allows_dynamic: bool,
     /// By the servers' names as those of skills begin, and the names of skills.
-    servers: BTreeMap<String, BTreeMap<String, CataloguedSkill>>,
+    servers: OrderedMap<String, OrderedMap<String, CataloguedSkill>>,
 }
 
 #[derive(Clone, Debug)]
@@ -101,7 +102,7 @@ impl SkillCatalogue {
     /// Creates a catalogue. `allows_dynamic` says whether it takes skills without digests, of which nothing can be verified.
     /// By default it does not.
     pub fn new(allows_dynamic: bool) -> Self {
-        Self { allows_dynamic, servers: BTreeMap::new() }
+        Self { allows_dynamic, servers: OrderedMap::new() }
     }
 
     //= C15.4 "An empty or partial listing is no proof"
@@ -118,7 +119,7 @@ impl SkillCatalogue {
     ///
     /// Returns what is wrong with those that are left out.
     pub fn merge(&mut self, server: &str, listed: impl IntoIterator<Item = Skill>) -> Vec<SkillError> {
-        let (mut errors, mut seen) = (Vec::new(), BTreeSet::new());
+        let (mut errors, mut seen) = (Vec::new(), OrderedSet::new());
         for skill in listed {
             let uri = skill.uri.clone();
             let checked = match seen.insert(uri.clone()) {
@@ -182,7 +183,7 @@ impl SkillCatalogue {
     /// It has at most about 16 KiB, of which each server has an equal share; a note says how many of its skills are left
     /// out.
     pub fn list_for_model(&self, scheme: &NameScheme, is_shown: impl Fn(&SkillEntry<'_>) -> bool) -> String {
-        let mut servers: BTreeMap<&str, Vec<SkillEntry<'_>>> = BTreeMap::new();
+        let mut servers: OrderedMap<&str, Vec<SkillEntry<'_>>> = OrderedMap::new();
         for entry in self.iter().filter(is_shown) {
             servers.entry(entry.server).or_default().push(entry);
         }

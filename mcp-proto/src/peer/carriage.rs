@@ -1,7 +1,6 @@
 //! The carriage of a request: its state in a transport that sends each request in an exchange of its own. Plain data.
 
 use alloc::borrow::Cow;
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::ops::Range;
 use core::time::Duration;
@@ -9,6 +8,7 @@ use core::time::Duration;
 use bytes::Bytes;
 
 use crate::Instant;
+use crate::ordered_map::OrderedMap;
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::Revision;
@@ -215,7 +215,7 @@ impl ResumedStreams {
 pub(crate) struct ResultChunks {
     /// The elements of `content`, separated by commas.
     pub(crate) content: Vec<u8>,
-    pub(crate) members: BTreeMap<Box<str>, Raw>,
+    pub(crate) members: OrderedMap<Box<str>, Raw>,
     /// The number of stored bytes that the server sent.
     pub(crate) bytes: usize,
 }

@@ -1,7 +1,6 @@
 //! Encoding of parameters and results: projected to the revision in use, with the protocol's `_meta` merged in.
 
-use alloc::collections::BTreeSet;
-
+use crate::ordered_set::OrderedSet;
 use crate::peer::{MessageKind, Outbox, RequestOptions};
 use crate::prelude::*;
 use crate::rpc::{Id, Raw, Text, write};
@@ -120,8 +119,8 @@ impl MergedMeta<'_> {
         for (key, value) in chosen.clone().filter(|(key, _)| !is_reserved(key)) {
             chosen_entry(out, key, value)?;
         }
-        let overridden: BTreeSet<&str> = if self.own.is_empty() {
-            BTreeSet::new()
+        let overridden: OrderedSet<&str> = if self.own.is_empty() {
+            OrderedSet::new()
         } else {
             let subscription = entries.subscription.map(|_| meta::SUBSCRIPTION_ID);
             chosen.map(|(key, _)| key).chain(subscription).collect()

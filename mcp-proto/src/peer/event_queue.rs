@@ -1,10 +1,10 @@
 //! A bounded queue of events for the application.
 
-use alloc::collections::BTreeSet;
 use core::time::Duration;
 
 use crate::Instant;
 use crate::inline_map::{InlineMap, InlineQueue};
+use crate::ordered_set::OrderedSet;
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Malformed, Raw, Text};
 
@@ -184,7 +184,7 @@ pub(crate) struct ProgressPacer<K, R> {
 struct PacedRequests<K, R> {
     requests: InlineMap<K, PacedRequest<R>>,
     /// The requests with a waiting report, by the time at which it passes.
-    due: BTreeSet<(Instant, K)>,
+    due: OrderedSet<(Instant, K)>,
     /// The size in bytes of all waiting reports.
     bytes: usize,
 }
@@ -301,6 +301,6 @@ impl<K: Ord + Copy, R> ProgressPacer<K, R> {
 
 impl<K, R> Default for PacedRequests<K, R> {
     fn default() -> Self {
-        Self { requests: InlineMap::new(), due: BTreeSet::new(), bytes: 0 }
+        Self { requests: InlineMap::new(), due: OrderedSet::new(), bytes: 0 }
     }
 }

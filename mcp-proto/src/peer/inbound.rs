@@ -1,9 +1,8 @@
 //! The table of the other side's unanswered requests.
 
-use alloc::collections::BTreeMap;
-
 use crate::inline_map::InlineMap;
 use crate::lazy_box::Initial;
+use crate::ordered_map::OrderedMap;
 use crate::prelude::*;
 use crate::rpc::Id;
 
@@ -140,7 +139,7 @@ struct BatchAnswers {
 /// The batches that have not been answered yet.
 #[derive(Debug)]
 pub(crate) struct Batches {
-    batches: BTreeMap<BatchId, BatchAnswers>,
+    batches: OrderedMap<BatchId, BatchAnswers>,
     next: u64,
     bytes: usize,
 }
@@ -155,7 +154,7 @@ impl Initial for Batches {
 
 impl Batches {
     pub(crate) const fn new() -> Self {
-        Self { batches: BTreeMap::new(), next: 0, bytes: 0 }
+        Self { batches: OrderedMap::new(), next: 0, bytes: 0 }
     }
 
     /// Opens a batch. The caller [closes](Self::close) it once all of it has been read.

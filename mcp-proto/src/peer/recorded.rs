@@ -1,9 +1,8 @@
 //! Commands as a trace has them: each is recorded when it is given, and given again when the machine is run again.
 
-use alloc::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
+use crate::ordered_map::OrderedMap;
 use crate::peer::{
     AnyParams, AnyResult, InboundId, LostReason, MetaEntries, OutgoingRequest, RequestId, RequestOptions,
     ResultDefaults,
@@ -21,8 +20,8 @@ struct ByRevision<T> {
     /// It as the newest revision has it.
     newest: T,
     /// It as older revisions have it, where they differ.
-    #[serde(default = "BTreeMap::new", skip_serializing_if = "BTreeMap::is_empty")]
-    older: BTreeMap<Revision, T>,
+    #[serde(default = "OrderedMap::new", skip_serializing_if = "OrderedMap::is_empty")]
+    older: OrderedMap<Revision, T>,
 }
 
 impl<T> ByRevision<T> {

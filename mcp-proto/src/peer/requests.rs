@@ -1,10 +1,10 @@
 //! The table of this side's requests in flight.
 
-use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use crate::Instant;
 use crate::inline_map::InlineMap;
+use crate::ordered_map::OrderedMap;
 use crate::peer::{InboundId, Outcome, ProgressOption, RequestOptions};
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Pending};
@@ -143,7 +143,7 @@ pub(crate) struct RequestProperties {
 pub(crate) struct Requests<R> {
     records: Pending<R, RequestId>,
     /// The requests that were sent again, by their ids on the wire.
-    by_wire: BTreeMap<WireId, RequestId>,
+    by_wire: OrderedMap<WireId, RequestId>,
     /// The requests that wait for an exchange; those that need no slot for it (`false`) come first.
     waiting: InlineMap<(bool, RequestId), ()>,
     next: i64,
@@ -163,7 +163,7 @@ impl<R: RequestRecord> Requests<R> {
     pub(crate) const fn new() -> Self {
         Self {
             records: Pending::new(),
-            by_wire: BTreeMap::new(),
+            by_wire: OrderedMap::new(),
             waiting: InlineMap::new(),
             next: 1,
             queued_bytes: 0,

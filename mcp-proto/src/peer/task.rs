@@ -1,11 +1,11 @@
 //! Reports about the server's tasks, of every revision.
 
-use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use serde::de::Error as _;
 use serde_json::value::RawValue;
 
+use crate::ordered_map::OrderedMap;
 use crate::peer::AnyResult;
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, code, decode_member, read_members};
@@ -84,7 +84,7 @@ impl TaskReport {
 pub(crate) struct TaskSnapshot {
     pub(crate) report: Box<TaskReport>,
     /// The task's input requests, by key.
-    pub(crate) requests: BTreeMap<String, Raw>,
+    pub(crate) requests: OrderedMap<String, Raw>,
     /// The result of the task.
     pub(crate) result: Option<Raw>,
     pub(crate) error: Option<ErrorObject>,
@@ -139,7 +139,7 @@ impl TaskSnapshot {
         let id: String = decode_member(id).ok_or("a task without an identifier")?;
         let status: TaskStatus = decode_member(status).ok_or("a task without a known status")?;
         let part = |field: &str| raw.part(field);
-        let requests: BTreeMap<String, &RawValue> = decode_member(requests).unwrap_or_default();
+        let requests: OrderedMap<String, &RawValue> = decode_member(requests).unwrap_or_default();
         let report = TaskReport {
             id,
             status,

@@ -1,10 +1,10 @@
 //! The byte budget of a server, shared between the owners of its requests.
 
-use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::QuotaOwner;
+use crate::ordered_map::OrderedMap;
 #[cfg(all(feature = "trace-file", feature = "server", feature = "http"))]
 use crate::trace_file::MachineRecorder;
 
@@ -67,7 +67,7 @@ pub struct ByteBudget {
     limits: ByteLimits,
     total: ByteAccount,
     unauthenticated: ByteAccount,
-    owners: BTreeMap<QuotaOwner, Weak<Account>>,
+    owners: OrderedMap<QuotaOwner, Weak<Account>>,
     /// The number of owners at which those that hold nothing are removed.
     sweep_at: usize,
     /// The account that was asked for last: the next request mostly has the same owner.
@@ -83,7 +83,7 @@ impl ByteBudget {
     pub fn new(limits: ByteLimits) -> Self {
         let total = ByteAccount::new(limits.total, None);
         let unauthenticated = ByteAccount::new(limits.unauthenticated, Some(total.clone()));
-        Self { limits, total, unauthenticated, owners: BTreeMap::new(), sweep_at: LEAST_SWEEP, last: None }
+        Self { limits, total, unauthenticated, owners: OrderedMap::new(), sweep_at: LEAST_SWEEP, last: None }
     }
 
     /// The account of an owner.

@@ -16,9 +16,9 @@
 mod byte_budget;
 mod shares;
 
-use alloc::collections::{BTreeMap, BTreeSet};
-
 use crate::Instant;
+use crate::ordered_map::OrderedMap;
+use crate::ordered_set::OrderedSet;
 
 pub use byte_budget::{ByteAccount, ByteBudget, ByteLimits, BytePermit, BytePurpose, OverBudgetError};
 #[cfg(all(feature = "std", any(feature = "client", feature = "server")))]
@@ -51,11 +51,11 @@ pub use shares::{EvictionTarget, QuotaError, QuotaOwner, RateLimit, RateLimiter,
 /// ```
 #[derive(Debug)]
 pub struct FairTable<K, V> {
-    entries: BTreeMap<K, Entry<V>>,
+    entries: OrderedMap<K, Entry<V>>,
     /// The idle entries of all owners.
-    idle: BTreeSet<(Instant, K)>,
+    idle: OrderedSet<(Instant, K)>,
     /// The entries of each owner, in the order in which they are displaced.
-    owners: BTreeMap<QuotaOwner, BTreeSet<(State, K)>>,
+    owners: OrderedMap<QuotaOwner, OrderedSet<(State, K)>>,
     shares: Shares,
     /// Counts transitions to busy: the order of busy entries.
     turns: u64,
@@ -79,9 +79,9 @@ impl<K: Ord + Copy, V> FairTable<K, V> {
     #[must_use]
     pub const fn new(capacity: usize) -> Self {
         Self {
-            entries: BTreeMap::new(),
-            idle: BTreeSet::new(),
-            owners: BTreeMap::new(),
+            entries: OrderedMap::new(),
+            idle: OrderedSet::new(),
+            owners: OrderedMap::new(),
             shares: Shares::new(capacity),
             turns: 0,
         }
@@ -167,7 +167,7 @@ impl<K: Ord + Copy, V> FairTable<K, V> {
                 entries.insert((state, key));
             }
             None => {
-                self.owners.insert(owner.clone(), BTreeSet::from([(state, key)]));
+                self.owners.insert(owner.clone(), OrderedSet::from([(state, key)]));
             }
         }
         if let State::Idle(since) = state {

@@ -1,6 +1,5 @@
 //! The owners of a server's memory, and the division of a capacity between them.
 
-use alloc::collections::{BTreeMap, BTreeSet};
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
@@ -10,6 +9,8 @@ use std::sync::{Mutex, PoisonError};
 use crate::Instant;
 #[cfg(all(feature = "std", any(feature = "client", feature = "server")))]
 use crate::UnixTime;
+use crate::ordered_map::OrderedMap;
+use crate::ordered_set::OrderedSet;
 use crate::peer::Principal;
 
 /// The owner of a request's quota: its principal if it is authenticated, else the address that it came from.
@@ -117,9 +118,9 @@ error_text! { QuotaError => "the quota is exhausted and all its entries are in u
 pub struct Shares {
     capacity: usize,
     used: usize,
-    held: BTreeMap<QuotaOwner, usize>,
+    held: OrderedMap<QuotaOwner, usize>,
     /// The same, ordered by amount: the owner that holds most is last.
-    ranking: BTreeSet<(usize, QuotaOwner)>,
+    ranking: OrderedSet<(usize, QuotaOwner)>,
     /// The number of owners by the binary logarithm of their amounts.
     magnitudes: [usize; DIGITS],
 }
@@ -141,7 +142,13 @@ impl Shares {
     /// A capacity of which nothing is held.
     #[must_use]
     pub const fn new(capacity: usize) -> Self {
-        Self { capacity, used: 0, held: BTreeMap::new(), ranking: BTreeSet::new(), magnitudes: [0; DIGITS] }
+        Self {
+            capacity,
+            used: 0,
+            held: OrderedMap::new(),
+            ranking: OrderedSet::new(),
+            magnitudes: [0; DIGITS],
+        }
     }
 
     /// The amount that all owners hold together.
@@ -331,9 +338,9 @@ pub struct RateLimiter {
     limit: RateLimit,
     capacity: usize,
     /// When the bucket of each owner is full again.
-    full_at: BTreeMap<QuotaOwner, Instant>,
+    full_at: OrderedMap<QuotaOwner, Instant>,
     /// The same, ordered by time.
-    order: BTreeSet<(Instant, QuotaOwner)>,
+    order: OrderedSet<(Instant, QuotaOwner)>,
 }
 
 /// The default number of owners: each takes about 200 bytes.
@@ -343,7 +350,7 @@ impl RateLimiter {
     /// A limiter for up to 16,384 owners at a time.
     #[must_use]
     pub const fn new(limit: RateLimit) -> Self {
-        Self { limit, capacity: OWNERS, full_at: BTreeMap::new(), order: BTreeSet::new() }
+        Self { limit, capacity: OWNERS, full_at: OrderedMap::new(), order: OrderedSet::new() }
     }
 
     /// Sets for how many owners at a time the limiter keeps their use, one at least.

@@ -1,12 +1,12 @@
 //! Secrets in JSON, by the names of members, by where they are, and by the schemas of fields.
 
 use alloc::borrow::Cow;
-use alloc::collections::BTreeSet;
 use core::ops::Range;
 
 use memchr::memmem;
 use serde_json::Value;
 
+use crate::ordered_set::OrderedSet;
 use crate::prelude::*;
 use crate::rpc::json_reader::{NotJson, Reader};
 
@@ -151,7 +151,7 @@ pub(super) struct Walk<'a> {
     /// Whether it has stopped at a place that is nested too deep.
     is_too_deep: bool,
     found: Vec<Hidden>,
-    marked: BTreeSet<String>,
+    marked: OrderedSet<String>,
 }
 
 impl<'a> Walk<'a> {
@@ -162,7 +162,7 @@ impl<'a> Walk<'a> {
         text: &'a str,
         start: usize,
         of_frame: &'a Findings,
-    ) -> Option<(Vec<Hidden>, BTreeSet<String>)> {
+    ) -> Option<(Vec<Hidden>, OrderedSet<String>)> {
         let mut walk = Self::new(redactor, text, start, of_frame, false);
         walk.message().and_then(|()| walk.reader.end()).ok()?;
         Some((walk.found, walk.marked))
@@ -172,7 +172,7 @@ impl<'a> Walk<'a> {
     pub(super) fn find_in_beginning(
         redactor: &'a Redactor,
         text: &'a str,
-    ) -> Option<(Vec<Hidden>, BTreeSet<String>)> {
+    ) -> Option<(Vec<Hidden>, OrderedSet<String>)> {
         const NONE: &Findings = &Findings { hidden: Vec::new(), is_free: false, across: Vec::new() };
         let mut walk = Self::new(redactor, text, 0, NONE, true);
         // It ends in an error, where the text ends.
@@ -187,7 +187,7 @@ impl<'a> Walk<'a> {
         of_frame: &'a Findings,
         is_cut: bool,
     ) -> Self {
-        let (found, marked) = (Vec::new(), BTreeSet::new());
+        let (found, marked) = (Vec::new(), OrderedSet::new());
         Self {
             redactor,
             reader: Reader::new(text),
@@ -386,7 +386,7 @@ impl Redactor {
     }
 
     /// Hides the values of these fields from now on, of as many as there is room for.
-    pub(super) fn mark(&mut self, names: BTreeSet<String>) {
+    pub(super) fn mark(&mut self, names: OrderedSet<String>) {
         let room = MAX_MARKED.saturating_sub(self.marked.len());
         let new =
             names.into_iter().filter(|name| name.len() <= LONGEST_MARKED && !self.marked.contains(name));
@@ -396,7 +396,7 @@ impl Redactor {
 }
 
 /// The names of the fields that a schema marks by `"format": "password"`, directly or by a reference.
-pub(super) fn marked_fields(schema: &Value) -> BTreeSet<String> {
+pub(super) fn marked_fields(schema: &Value) -> OrderedSet<String> {
     let mut fields = Fields::default();
     fields.read(schema, "");
     // References may lead to references.
@@ -411,7 +411,7 @@ pub(super) fn marked_fields(schema: &Value) -> BTreeSet<String> {
 /// The fields of a schema.
 #[derive(Default)]
 struct Fields<'a> {
-    marked: BTreeSet<&'a str>,
+    marked: OrderedSet<&'a str>,
     /// Fields, and the names of the definitions that they refer to.
     references: Vec<(&'a str, &'a str)>,
 }

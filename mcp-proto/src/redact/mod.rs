@@ -55,12 +55,13 @@ mod pseudonyms {
 }
 
 use alloc::borrow::Cow;
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use core::hash::Hasher as _;
 use core::ops::Range;
 
 use serde::de::IgnoredAny;
 
+use crate::ordered_set::OrderedSet;
 use crate::prelude::*;
 
 use self::json::{Decoded, Decoder, Effect, Rules, Walk, marked_fields};
@@ -102,9 +103,9 @@ pub struct Redactor {
     known_only: bool,
     rules: Rules,
     /// Names that the application added, in their normal form.
-    names: BTreeSet<String>,
+    names: OrderedSet<String>,
     /// Names of fields that schemas mark, in their normal form.
-    marked: BTreeSet<String>,
+    marked: OrderedSet<String>,
     pseudonyms: Option<Pseudonyms>,
 }
 
@@ -191,8 +192,8 @@ impl Redactor {
             learned: VecDeque::new(),
             known_only: true,
             rules: Rules::default(),
-            names: BTreeSet::new(),
-            marked: BTreeSet::new(),
+            names: OrderedSet::new(),
+            marked: OrderedSet::new(),
             pseudonyms: None,
         }
     }

@@ -1,10 +1,11 @@
 //! Identifiers, in whose places stands what tells them apart and nothing else.
 
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use core::hash::Hasher as _;
 use core::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::ordered_set::OrderedSet;
 use crate::prelude::*;
 
 use super::shapes::{is_opaque, run};
@@ -37,7 +38,7 @@ pub struct Pseudonyms {
 /// The numbers of the identifiers that were in their own places.
 #[derive(Default)]
 struct KnownNumbers {
-    numbers: BTreeSet<u64>,
+    numbers: OrderedSet<u64>,
     in_order: VecDeque<u64>,
 }
 

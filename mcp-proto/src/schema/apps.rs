@@ -7,14 +7,13 @@
 //!
 //! <https://modelcontextprotocol.io/extensions/apps/overview>
 
-use alloc::collections::BTreeMap;
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::{ClientCapabilities, Json, Meta, Resource, ResourceContents, ServerCapabilities, Tool};
+use crate::ordered_map::OrderedMap;
 use crate::prelude::*;
 use crate::rpc::{decode_member, read_members};
 
@@ -173,7 +172,7 @@ impl Page {
         #[serde(default)]
         struct Ui {
             csp: Origins,
-            permissions: BTreeMap<String, IgnoredAny>,
+            permissions: OrderedMap<String, IgnoredAny>,
         }
         if !contents.uri().is_some_and(is_page_uri) {
             return Err(PageError::Uri);

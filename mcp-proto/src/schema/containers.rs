@@ -1,7 +1,6 @@
 //! Maps that keep the order of their names, and lists that keep their invalid items.
 
 use alloc::borrow::Cow;
-use alloc::collections::BTreeMap;
 use core::ops::{Deref, DerefMut};
 use core::{fmt, iter, slice};
 
@@ -11,6 +10,7 @@ use super::read::{Fields, Fit, Items, Read};
 use super::write::{member, serialize};
 use super::{Json, Projection, WriteAt};
 use crate::meta_keys::{CLIENT_CAPABILITIES, CLIENT_INFO, PROGRESS_TOKEN, PROTOCOL_VERSION, SERVER_INFO};
+use crate::ordered_map::OrderedMap;
 use crate::prelude::*;
 use crate::rpc::json_reader::NotJson;
 
@@ -185,7 +185,7 @@ impl<K: Into<String>, V> Extend<(K, V)> for Map<V> {
             let Some((name, value)) = entries.next() else { return };
             self.insert(name, value);
         }
-        let mut places: BTreeMap<Name, usize> =
+        let mut places: OrderedMap<Name, usize> =
             self.entries().iter().enumerate().map(|(place, (name, _))| (name.clone(), place)).collect();
         let known = self.entries_mut();
         for (name, value) in entries {

@@ -1,8 +1,5 @@
 //! The extensions of a client or of a server together: those that are built in, and the check of all.
 
-#[cfg(any(feature = "client", feature = "server"))]
-use alloc::collections::BTreeMap;
-
 #[cfg(feature = "client")]
 use super::ClientCapabilities;
 #[cfg(feature = "server")]
@@ -10,6 +7,8 @@ use super::ServerCapabilities;
 #[cfg(any(feature = "client", feature = "server"))]
 use super::{Direction, Extension, Json, Map, MethodInfo, NotificationInfo};
 use super::{Requirement, ServerCapability, apps, skills, tasks};
+#[cfg(any(feature = "client", feature = "server"))]
+use crate::ordered_map::OrderedMap;
 use crate::prelude::*;
 
 /// An extension that is built in: its declaration. Its types and its machinery stand elsewhere.
@@ -167,7 +166,7 @@ impl<'a> DeclaredCapabilities<'a> {
     /// # Errors
     /// The first that cannot be used with the others.
     pub(crate) fn check_extensions(self, registered: &[Extension]) -> Result<(), ExtensionError> {
-        let mut by_identifier = BTreeMap::new();
+        let mut by_identifier = OrderedMap::new();
         for extension in registered {
             let identifier = extension.identifier();
             let is_duplicate = by_identifier.insert(identifier, extension).is_some()
@@ -176,7 +175,7 @@ impl<'a> DeclaredCapabilities<'a> {
                 return Err(ExtensionError::Duplicate { identifier: identifier.into() });
             }
         }
-        let mut names = BTreeMap::new();
+        let mut names = OrderedMap::new();
         registered.iter().try_for_each(|extension| self.check_extension(extension, &mut names))?;
         // Those that are built in are mostly declared only.
         let declared = self.extensions().into_iter().flat_map(Map::iter);
@@ -187,7 +186,7 @@ impl<'a> DeclaredCapabilities<'a> {
     fn check_extension<'e>(
         self,
         extension: &'e Extension,
-        names: &mut BTreeMap<(NameKind, &'e str), &'e str>,
+        names: &mut OrderedMap<(NameKind, &'e str), &'e str>,
     ) -> Result<(), ExtensionError> {
         let identifier = extension.identifier();
         if !extension.settings().is_object() {

@@ -2,10 +2,10 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#requested-schema>
 
-use alloc::collections::{BTreeMap, BTreeSet};
-
 use iri_string::types::UriStr;
 
+use crate::ordered_map::OrderedMap;
+use crate::ordered_set::OrderedSet;
 use crate::prelude::*;
 use crate::redact::is_form_secret;
 
@@ -43,7 +43,7 @@ impl ElicitSchema {
     ///
     /// For programs that fill in forms without a user: a user may have left a field out on purpose.
     pub fn fill_in(&self, content: &mut Map<ElicitValue>) {
-        let given: BTreeSet<String> = content.iter().map(|(name, _)| name.into()).collect();
+        let given: OrderedSet<String> = content.iter().map(|(name, _)| name.into()).collect();
         for (name, field) in self.properties.iter().filter(|(name, _)| !given.contains(*name)) {
             if let Some(value) = field.default_value() {
                 content.push(String::from(name), value);
@@ -58,7 +58,7 @@ impl ElicitSchema {
     pub fn check(&self, content: &Map<ElicitValue>) -> Result<(), FormError> {
         let form_error = |field: &str, error| FormError { field: field.into(), error };
         // A map keeps this fast: the server chooses the number of fields.
-        let given: BTreeMap<&str, &ElicitValue> = content.iter().collect();
+        let given: OrderedMap<&str, &ElicitValue> = content.iter().collect();
         for (name, field) in self.properties.iter() {
             if let Some(value) = given.get(name) {
                 field.check(value).map_err(|error| form_error(name, error))?;
@@ -104,7 +104,7 @@ impl ElicitParams {
         {
             let properties = form.requested_schema.properties.iter();
             let several = properties.filter(|(_, field)| matches!(field, PrimitiveSchema::MultiSelect(_)));
-            let several: BTreeSet<&str> = several.map(|(name, _)| name).collect();
+            let several: OrderedSet<&str> = several.map(|(name, _)| name).collect();
             for (name, value) in content.iter_mut() {
                 if let ElicitValue::String(chosen) = value
                     && several.contains(name)
@@ -182,7 +182,7 @@ fn check_choices(field: &MultiSelectSchema, chosen: &[String]) -> Result<(), Fie
     let count = wide(chosen.len());
     check_range(count, field.min_items, field.max_items, [FieldError::TooFew, FieldError::TooMany])?;
     // A set keeps this fast: the server chooses the options and, through the default, the chosen values.
-    let offered: BTreeSet<&str> = match &field.items {
+    let offered: OrderedSet<&str> = match &field.items {
         MultiSelectItems::Untitled(items) => items.values.iter().map(String::as_str).collect(),
         MultiSelectItems::Titled(items) => items.options.iter().map(|option| option.value.as_str()).collect(),
     };

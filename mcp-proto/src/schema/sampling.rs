@@ -1,6 +1,5 @@
 //! Sampling: a server asks the client's model.
 
-use alloc::collections::BTreeSet;
 use core::slice;
 
 use super::object::{from_variants, names, object, tagged};
@@ -11,6 +10,7 @@ use super::{
     AudioContent, ContentBlock, ImageContent, Json, List, Meta, Number, Projection, Revision, Role,
     TextContent, Tool, WriteAt, lines, may_be_structured, stand_in,
 };
+use crate::ordered_set::OrderedSet;
 use crate::prelude::*;
 use crate::rpc::json_reader::{NotJson, Reader};
 
@@ -360,7 +360,7 @@ impl CreateMessageParams {
         if let Some(item) = self.messages.invalid().first() {
             return Err(SamplingError::Message { index: item.index });
         }
-        let mut open: BTreeSet<&str> = BTreeSet::new();
+        let mut open: OrderedSet<&str> = OrderedSet::new();
         for (index, message) in self.messages.iter().enumerate() {
             let results: Vec<&str> = results_of(message).collect();
             let mixed = !results.is_empty() && results.len() != message.content.blocks().len();
@@ -403,7 +403,7 @@ impl CreateMessageParams {
         let called = self.messages.iter().any(|message| results_of(message).next().is_some());
         ToolRule {
             tools: match mode {
-                Some(ToolChoiceMode::None) => BTreeSet::new(),
+                Some(ToolChoiceMode::None) => OrderedSet::new(),
                 _ => tools.map(|tool| tool.name.clone()).collect(),
             },
             required: mode == Some(ToolChoiceMode::Required) && !called,
@@ -430,7 +430,7 @@ fn calls_of(message: &SamplingMessage) -> impl Iterator<Item = &str> {
 /// <https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#tool-choice-modes>
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolRule {
-    tools: BTreeSet<String>,
+    tools: OrderedSet<String>,
     required: bool,
 }
 

@@ -1,9 +1,8 @@
 //! W3C Trace Context and Baggage in `_meta`: they connect the spans of a request across programs.
 
-use alloc::collections::BTreeSet;
-
 use super::meta::{BAGGAGE, TRACEPARENT, TRACESTATE};
 use super::{Json, Meta};
+use crate::ordered_set::OrderedSet;
 use crate::prelude::*;
 
 /// Maximum number of members of a `tracestate`.
@@ -205,7 +204,7 @@ fn is_tracestate(text: &str) -> bool {
         None => member.is_empty(),
     };
     let is_repeated = || {
-        let mut keys = BTreeSet::new();
+        let mut keys = OrderedSet::new();
         members().filter_map(|member| member.split_once('=')).any(|(key, _)| !keys.insert(key))
     };
     members().take(STATE_MEMBERS.saturating_add(1)).count() <= STATE_MEMBERS

@@ -1,10 +1,10 @@
 //! Where a live answer says something else than the recorded one.
 
-use alloc::collections::BTreeMap;
 use core::fmt;
 
 use serde_json::{Map, Value};
 
+use crate::ordered_map::OrderedMap;
 use crate::prelude::*;
 use crate::redact::stand_in_length;
 use crate::rpc::Raw;
@@ -49,7 +49,7 @@ pub(crate) struct Comparison {
     /// Pointers to places that may differ: their segments, of which `*` stands for any.
     ignored: Vec<Vec<String>>,
     /// The live values of recorded ids, cursors and tokens.
-    live: BTreeMap<String, String>,
+    live: OrderedMap<String, String>,
 }
 
 /// One comparison of two documents.
@@ -61,7 +61,7 @@ struct Walk<'a> {
 
 impl Comparison {
     pub(crate) fn new(ignored: Vec<Vec<String>>) -> Self {
-        Self { ignored, live: BTreeMap::new() }
+        Self { ignored, live: OrderedMap::new() }
     }
 
     /// The places at which a live answer differs, in the order of the recorded one.
@@ -149,9 +149,9 @@ impl Walk<'_> {
 
     /// Items that have names are compared by these, so that a list may have another order.
     fn compare_arrays(&mut self, recorded: &[Value], live: &[Value]) {
-        let by_name = |values: &[Value]| -> Option<BTreeMap<String, usize>> {
+        let by_name = |values: &[Value]| -> Option<OrderedMap<String, usize>> {
             let names = values.iter().zip(0..).map(|(value, at)| Some((name_of(value)?.to_owned(), at)));
-            names.collect::<Option<BTreeMap<_, _>>>().filter(|names| names.len() == values.len())
+            names.collect::<Option<OrderedMap<_, _>>>().filter(|names| names.len() == values.len())
         };
         let (Some(_), Some(named)) = (by_name(recorded), by_name(live)) else {
             for at in 0..recorded.len().max(live.len()) {

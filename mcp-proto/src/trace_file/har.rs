@@ -1,6 +1,5 @@
 //! The exchanges of a trace as an HTTP Archive.
 
-use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use base64::Engine as _;
@@ -9,11 +8,12 @@ use serde_json::{Value, json};
 
 use super::{Trace, TraceEvent, TracedFrame};
 use crate::UnixTime;
+use crate::ordered_map::OrderedMap;
 use crate::prelude::*;
 
 /// Writes the archive: see [`Trace::to_har`].
 pub(super) fn archive(trace: &Trace) -> Value {
-    let mut exchanges: BTreeMap<(u64, u64), Exchange<'_>> = BTreeMap::new();
+    let mut exchanges: OrderedMap<(u64, u64), Exchange<'_>> = OrderedMap::new();
     for record in &trace.records {
         let key = |exchange: &u64| (record.connection, *exchange);
         match &record.event {

@@ -1,6 +1,5 @@
 //! What a machine was given and what came out of it, so that it can be run again bit for bit.
 
-use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::TracedFrame;
 use crate::Instant;
+use crate::ordered_set::OrderedSet;
 use crate::prelude::*;
 
 /// The event `machine` of a trace with secrets: one step of a machine.
@@ -195,7 +195,7 @@ struct RecordedMachine {
     /// The number of its questions so far.
     questions: AtomicUsize,
     /// The questions that are denied, if the machine runs again.
-    denied: Option<BTreeSet<usize>>,
+    denied: Option<OrderedSet<usize>>,
 }
 
 struct SharedRecorder {
@@ -213,7 +213,7 @@ impl MachineRecorder {
 
     /// The recorder of a machine that runs again with this number, and gets the answer no to these questions only.
     #[cfg(feature = "std")]
-    pub(crate) fn again(self, machine: usize, denied: BTreeSet<usize>) -> Self {
+    pub(crate) fn again(self, machine: usize, denied: OrderedSet<usize>) -> Self {
         let (shared, questions) = (self.0.shared.clone(), AtomicUsize::new(0));
         shared.machines.store(machine.wrapping_sub(1), Ordering::Relaxed);
         Self(Arc::new(RecordedMachine { shared, number: 0, questions, denied: Some(denied) }))

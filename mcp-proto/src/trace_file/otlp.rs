@@ -1,6 +1,5 @@
 //! The requests of a trace as spans of OpenTelemetry.
 
-use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use serde::Deserialize;
@@ -8,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::report::{RequestOutcome, TraceReport, TracedConnection, TracedRequest};
 use super::{Finding, Sender, Trace};
+use crate::ordered_map::OrderedMap;
 use crate::prelude::*;
 use crate::redact::url_without_secrets;
 use crate::rpc::Id;
@@ -36,14 +36,14 @@ pub(super) fn spans(trace: &Trace, report: &TraceReport) -> Value {
 struct Spans<'a> {
     trace: &'a Trace,
     /// The connections by number, with the times of their first and last records.
-    connections: BTreeMap<u64, (&'a TracedConnection, Duration, Duration)>,
+    connections: OrderedMap<u64, (&'a TracedConnection, Duration, Duration)>,
     /// The findings on each connection.
-    findings: BTreeMap<u64, Vec<&'a Finding>>,
+    findings: OrderedMap<u64, Vec<&'a Finding>>,
 }
 
 impl<'a> Spans<'a> {
     fn new(trace: &'a Trace, report: &'a TraceReport) -> Self {
-        let mut times = BTreeMap::new();
+        let mut times = OrderedMap::new();
         for record in &trace.records {
             times.entry(record.connection).or_insert((record.at(), record.at())).1 = record.at();
         }
@@ -51,7 +51,7 @@ impl<'a> Spans<'a> {
             let (first, last) = times.get(&it.number).copied().unwrap_or_default();
             (it.number, (it, first, last))
         });
-        let mut findings: BTreeMap<u64, Vec<_>> = BTreeMap::new();
+        let mut findings: OrderedMap<u64, Vec<_>> = OrderedMap::new();
         for finding in &report.findings {
             findings.entry(finding.connection).or_default().push(finding);
         }
@@ -336,7 +336,7 @@ mod tests {
     fn ids_have_their_lengths_and_differ() {
         let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
         let spans = spans(&[(C, ping), (S, ping)]);
-        let ids: alloc::collections::BTreeSet<_> =
+        let ids: crate::ordered_set::OrderedSet<_> =
             spans.iter().map(|span| span["spanId"].as_str().unwrap()).collect();
         assert_eq!(ids.len(), 3);
         assert!(ids.iter().all(|id| id.len() == 16));

@@ -1,6 +1,6 @@
 //! The requests of clients in a trace with the answers of the server, for a mock and for a replay.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use serde::Deserialize;
@@ -8,6 +8,8 @@ use serde_json::{Map, Value};
 
 use super::{RequestOutcome, Sender, Trace, TraceReport, TracedRequest};
 use crate::meta_keys;
+use crate::ordered_map::OrderedMap;
+use crate::ordered_set::OrderedSet;
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{DiscoverResult, Implementation, InitializeResult, Revision, ServerCapabilities};
@@ -75,14 +77,14 @@ impl Recording {
             (name, _) => return Err(RecordingError { name: name.map(ToOwned::to_owned), servers }),
         };
         let connections = report.connections.iter().filter(|it| it.server == name);
-        let numbers: BTreeSet<u64> = connections.clone().map(|it| it.number).collect();
+        let numbers: OrderedSet<u64> = connections.clone().map(|it| it.number).collect();
         let revision = connections.clone().find_map(|it| it.revision);
         let mut recording =
             Self { revision, handshake: None, client: None, calls: Vec::new(), others: Vec::new() };
         Reader {
             recording: &mut recording,
-            places: BTreeMap::new(),
-            rounds: BTreeMap::new(),
+            places: OrderedMap::new(),
+            rounds: OrderedMap::new(),
             steps: Vec::new(),
         }
         .read(&report, &numbers);
@@ -102,7 +104,7 @@ impl Recording {
 
     /// Gives calls that became tasks the results of these.
     fn answer_tasks(&mut self) {
-        let mut results = BTreeMap::new();
+        let mut results = OrderedMap::new();
         for call in &self.calls {
             let id = call.params.get("taskId").and_then(Value::as_str);
             if let (Some(id), Some(answer)) = (id, task_result(call)) {
@@ -156,15 +158,15 @@ fn task_of(result: &Raw) -> Option<String> {
 struct Reader<'a> {
     recording: &'a mut Recording,
     /// The positions of the calls, by the places of their requests in the report.
-    places: BTreeMap<usize, usize>,
+    places: OrderedMap<usize, usize>,
     /// The positions of the calls that wait for input, by the key of their requests.
-    rounds: BTreeMap<CallKey, usize>,
+    rounds: OrderedMap<CallKey, usize>,
     /// The messages of the server before each answer.
     steps: Vec<(usize, Duration, RecordedStep)>,
 }
 
 impl Reader<'_> {
-    fn read(mut self, report: &TraceReport, numbers: &BTreeSet<u64>) {
+    fn read(mut self, report: &TraceReport, numbers: &OrderedSet<u64>) {
         for (place, request) in report.requests.iter().enumerate() {
             if request.sender == Sender::Client && numbers.contains(&request.connection) {
                 self.read_request(place, request);
@@ -284,7 +286,7 @@ impl RecordedCall {
         #[derive(Deserialize)]
         struct Round {
             #[serde(rename = "inputRequests", default)]
-            requests: BTreeMap<String, RequestedInput>,
+            requests: OrderedMap<String, RequestedInput>,
         }
         #[derive(Deserialize)]
         struct RequestedInput {
@@ -342,11 +344,11 @@ impl CallKey {
 
 /// Values by the meaning of requests: those of equal requests in their recorded order, and then the last one again.
 #[derive(Debug)]
-pub(crate) struct Answers<T>(BTreeMap<CallKey, VecDeque<T>>);
+pub(crate) struct Answers<T>(OrderedMap<CallKey, VecDeque<T>>);
 
 impl<T: Clone> Answers<T> {
     pub(crate) fn new(answers: impl IntoIterator<Item = (CallKey, T)>) -> Self {
-        let mut by_key: BTreeMap<CallKey, VecDeque<T>> = BTreeMap::new();
+        let mut by_key: OrderedMap<CallKey, VecDeque<T>> = OrderedMap::new();
         for (key, answer) in answers {
             by_key.entry(key).or_default().push_back(answer);
         }

@@ -1,6 +1,5 @@
 //! The requests of a trace with their outcomes, and the requirements that it shows to be broken.
 
-use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
 
 use serde::Deserialize;
@@ -9,6 +8,8 @@ use serde_json::Value;
 use super::{Sender, Trace, TraceEvent, TraceRecord, TracedFrame};
 use crate::Limits;
 use crate::meta_keys;
+use crate::ordered_map::OrderedMap;
+use crate::ordered_set::OrderedSet;
 use crate::prelude::*;
 use crate::rpc::{
     self, EnvelopeKind, ErrorObject, Frame, Id, Malformed, Message, Notification, Raw, Request, Response,
@@ -238,7 +239,7 @@ impl TraceReport {
     pub(super) fn new(trace: &Trace) -> Self {
         let mut report = Self::default();
         let mut conversations: Vec<Conversation> = Vec::new();
-        let mut places = BTreeMap::new();
+        let mut places = OrderedMap::new();
         for (number, record) in trace.records.iter().enumerate() {
             let place = *places.entry(record.connection).or_insert_with(|| {
                 conversations.push(Conversation::new(record.connection));
@@ -259,14 +260,14 @@ struct Conversation {
     /// Whether the trace has all of it so far: its beginning, and no message that is lost or cut.
     is_whole: bool,
     /// The requests that wait for their answer, and their places in the report.
-    waiting: BTreeMap<(Sender, Id), usize>,
-    used: BTreeSet<(Sender, Id)>,
+    waiting: OrderedMap<(Sender, Id), usize>,
+    used: OrderedSet<(Sender, Id)>,
     /// The places of the client's requests among them.
-    in_flight: BTreeSet<usize>,
+    in_flight: OrderedSet<usize>,
     /// The exchanges that carry messages and have not ended, with the place of the request in them.
-    exchanges: BTreeMap<u64, Option<usize>>,
+    exchanges: OrderedMap<u64, Option<usize>>,
     /// The tokens by which the other side reports progress, as JSON.
-    tokens: BTreeMap<(Sender, String), ProgressState>,
+    tokens: OrderedMap<(Sender, String), ProgressState>,
 }
 
 struct ProgressState {
@@ -315,11 +316,11 @@ impl Conversation {
         Self {
             connection: TracedConnection { number, server, transport, revision: None, is_closed: false },
             is_whole: false,
-            waiting: BTreeMap::new(),
-            used: BTreeSet::new(),
-            in_flight: BTreeSet::new(),
-            exchanges: BTreeMap::new(),
-            tokens: BTreeMap::new(),
+            waiting: OrderedMap::new(),
+            used: OrderedSet::new(),
+            in_flight: OrderedSet::new(),
+            exchanges: OrderedMap::new(),
+            tokens: OrderedMap::new(),
         }
     }
 

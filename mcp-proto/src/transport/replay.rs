@@ -5,7 +5,7 @@ mod http_server;
 #[cfg(all(test, feature = "client", feature = "server"))]
 mod tests;
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use std::sync::{Mutex, PoisonError};
 
@@ -23,6 +23,8 @@ use super::http::client::{HttpClient, HttpClientConfig, UrlError};
 use super::{ChannelClient, StreamClient};
 #[cfg(feature = "server")]
 use super::{ChannelServer, StreamServer};
+use crate::ordered_map::OrderedMap;
+use crate::ordered_set::OrderedSet;
 use crate::peer::Passage;
 #[cfg(feature = "client")]
 use crate::peer::client::{Client, ClientConfig};
@@ -120,16 +122,16 @@ type MachineNumber = (u64, usize);
 /// The machines of a trace.
 struct Machines {
     /// The machines so far; `None` from where one cannot be run on.
-    running: BTreeMap<MachineNumber, Option<Replayed>>,
+    running: OrderedMap<MachineNumber, Option<Replayed>>,
     /// The questions of each that were answered with no.
-    denied: BTreeMap<MachineNumber, BTreeSet<usize>>,
+    denied: OrderedMap<MachineNumber, OrderedSet<usize>>,
     #[cfg(all(feature = "server", feature = "http"))]
-    servers: BTreeMap<u64, Servers>,
+    servers: OrderedMap<u64, Servers>,
 }
 
 impl Machines {
     fn new(trace: &Trace) -> Self {
-        let mut denied: BTreeMap<_, BTreeSet<usize>> = BTreeMap::new();
+        let mut denied: OrderedMap<_, OrderedSet<usize>> = OrderedMap::new();
         for record in &trace.records {
             if let TraceEvent::Machine(MachineRecord {
                 machine,
@@ -141,10 +143,10 @@ impl Machines {
             }
         }
         Self {
-            running: BTreeMap::new(),
+            running: OrderedMap::new(),
             denied,
             #[cfg(all(feature = "server", feature = "http"))]
-            servers: BTreeMap::new(),
+            servers: OrderedMap::new(),
         }
     }
 

@@ -4,7 +4,6 @@
 //! the value. So a keyword of this module guards each reference, and spends the steps that the target schema can cost
 //! for the current value. Once the budget is spent, every further reference fails, and the validator soon ends.
 
-use alloc::collections::BTreeMap;
 use core::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -12,6 +11,7 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{Keyword, PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
+use crate::ordered_map::OrderedMap;
 use crate::prelude::*;
 use crate::rpc::json_value::JsonValue;
 use crate::schema::Json;
@@ -63,7 +63,7 @@ impl Schema {
             let target = steps.and_then(|steps| prepare::follow(&schema, &steps));
             target.map_or(all, prepare::weight)
         };
-        let weights: BTreeMap<String, Weight> =
+        let weights: OrderedMap<String, Weight> =
             references.iter().map(|reference| (reference.clone(), weigh(reference))).collect();
         let compiled = wide(references.len()).saturating_add(1).saturating_mul(COMPILED);
         let options = jsonschema::options()
@@ -146,7 +146,7 @@ debug_fields! { Schema { dialect } }
 
 type GuardResult = Result<Box<dyn for<'i> Keyword<'i>>, ValidationError<'static>>;
 
-fn guard(reference: &Value, weights: &BTreeMap<String, Weight>) -> GuardResult {
+fn guard(reference: &Value, weights: &OrderedMap<String, Weight>) -> GuardResult {
     if !spend(1) {
         return Err(ValidationError::custom("too much work"));
     }

@@ -40,10 +40,11 @@
 mod compile;
 mod prepare;
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::fmt;
 
+use crate::ordered_map::OrderedMap;
 use crate::prelude::*;
 use crate::schema::{CallToolResult, Json, Tool};
 
@@ -81,9 +82,9 @@ const COMPILED: usize = 32;
 /// ```
 pub struct OutputSchemas {
     bounds: Bounds,
-    tools: BTreeMap<String, Entry>,
+    tools: OrderedMap<String, Entry>,
     /// The tools' names, in the order in which they were listed.
-    listed: BTreeMap<u64, String>,
+    listed: OrderedMap<u64, String>,
     /// The next key in `listed`.
     next: u64,
     bytes: usize,
@@ -142,8 +143,8 @@ impl OutputSchemas {
     pub fn new(bounds: Bounds) -> Self {
         Self {
             bounds,
-            tools: BTreeMap::new(),
-            listed: BTreeMap::new(),
+            tools: OrderedMap::new(),
+            listed: OrderedMap::new(),
             next: 0,
             bytes: 0,
             compiled: VecDeque::new(),

@@ -1,11 +1,10 @@
 //! Preparation of a schema for the compiler: checks its limits, finds its dialects, and guards and weighs its references.
 
-use alloc::collections::BTreeSet;
-
 use jsonschema::Draft;
 use serde_json::{Map, Value, json};
 
 use crate::codec::percent_decode;
+use crate::ordered_set::OrderedSet;
 use crate::prelude::*;
 use crate::rpc::json_value::JsonValue;
 
@@ -77,7 +76,7 @@ pub(super) struct Contents {
     /// Whether a reference has a guard that does not bound the work when the validator searches for all errors.
     pub(super) is_inexplicable: bool,
     /// The distinct references in it.
-    pub(super) references: BTreeSet<String>,
+    pub(super) references: OrderedSet<String>,
 }
 
 impl Contents {

@@ -1,13 +1,13 @@
 //! What is stored of a client: the record of tokens and registrations with its changes, and logins that were begun.
 
 use alloc::borrow::Cow;
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::UnixTime;
 use crate::auth::{Now, Scopes, Secret, TokenKind};
+use crate::ordered_map::OrderedMap;
 use crate::prelude::*;
 
 use super::config::{AuthMethod, ClientCredentials, ClientProof};
@@ -21,12 +21,12 @@ use super::error::FinishError;
 pub struct Record {
     pub(super) tokens: Option<Arc<Tokens>>,
     /// Registrations by issuer.
-    pub(super) clients: BTreeMap<String, RegisteredClient>,
+    pub(super) clients: OrderedMap<String, RegisteredClient>,
     /// The key that tokens are bound to, in PEM.
     pub(super) key: Option<Secret>,
     pub(super) lease: Option<Lease>,
     /// The ids of logins that were finished and not expired yet, with the ends of their lives in seconds of Unix time.
-    pub(super) used_logins: BTreeMap<String, u64>,
+    pub(super) used_logins: OrderedMap<String, u64>,
 }
 
 /// Maximum number of logins that may be finished within their ten minutes. Beyond it new ones are refused, as an id that
@@ -136,7 +136,7 @@ impl Record {
     }
 
     /// The unexpired ids among those of finished logins.
-    fn used_logins_at(&self, now: UnixTime) -> BTreeMap<String, u64> {
+    fn used_logins_at(&self, now: UnixTime) -> OrderedMap<String, u64> {
         let now = now.since_epoch().as_secs();
         self.used_logins.clone().into_iter().filter(|(_, until)| *until > now).collect()
     }
@@ -193,16 +193,16 @@ struct RecordForm<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tokens: Option<Cow<'a, Tokens>>,
     #[serde(default, skip_serializing_if = "has_none")]
-    clients: Cow<'a, BTreeMap<String, RegisteredClient>>,
+    clients: Cow<'a, OrderedMap<String, RegisteredClient>>,
     #[serde(default, with = "form", skip_serializing_if = "Option::is_none")]
     key: Option<Secret>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lease: Option<Cow<'a, Lease>>,
     #[serde(default, rename = "usedLogins", skip_serializing_if = "has_none")]
-    used_logins: Cow<'a, BTreeMap<String, u64>>,
+    used_logins: Cow<'a, OrderedMap<String, u64>>,
 }
 
-fn has_none<T>(map: &BTreeMap<String, T>) -> bool {
+fn has_none<T>(map: &OrderedMap<String, T>) -> bool {
     map.is_empty()
 }
 

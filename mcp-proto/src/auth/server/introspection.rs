@@ -1,6 +1,6 @@
 //! Token introspection: asks the issuer about opaque tokens (RFC 7662).
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use serde::Deserialize;
@@ -11,6 +11,7 @@ use crate::auth::fetch::FORM;
 use crate::auth::keys::basic_credentials;
 use crate::auth::metadata::document_text;
 use crate::auth::{Fetch, FetchId, FetchPolicy, FetchPolicyError, Now, PrivateNetworks, Secret};
+use crate::ordered_map::OrderedMap;
 use crate::prelude::*;
 use crate::quota::{FairTable, QuotaOwner, Shares};
 
@@ -83,9 +84,9 @@ pub struct IntrospectionChecker {
     /// Invalid tokens.
     invalid: ExpiringCache<VerifyError>,
     /// Fetches by token, for tokens under introspection.
-    pending_by_token: BTreeMap<Digest, FetchId>,
+    pending_by_token: OrderedMap<Digest, FetchId>,
     /// Tokens under introspection by fetch, the oldest first.
-    pending: BTreeMap<FetchId, PendingToken>,
+    pending: OrderedMap<FetchId, PendingToken>,
     shares: Shares,
     fetches: VecDeque<Fetch>,
     last_fetch: u64,
@@ -128,8 +129,8 @@ impl IntrospectionChecker {
             reach,
             valid: ExpiringCache::new(config.cache_entries.max(1)),
             invalid: ExpiringCache::new(config.cache_entries.max(1)),
-            pending_by_token: BTreeMap::new(),
-            pending: BTreeMap::new(),
+            pending_by_token: OrderedMap::new(),
+            pending: OrderedMap::new(),
             shares: Shares::new(config.max_pending),
             fetches: VecDeque::new(),
             last_fetch: 0,
@@ -139,10 +140,11 @@ impl IntrospectionChecker {
 
     /// Gives up fetches that no driver performs any more.
     fn expire_pending(&mut self, now: Instant) {
-        while let Some(oldest) = self.pending.first_entry()
-            && now.saturating_since(oldest.get().started) >= FETCH_TIMEOUT
+        let is_old =
+            |(_, oldest): &(&FetchId, &PendingToken)| now.saturating_since(oldest.started) >= FETCH_TIMEOUT;
+        while self.pending.first_key_value().filter(is_old).is_some()
+            && let Some((id, PendingToken { digest: name, owner, .. })) = self.pending.pop_first()
         {
-            let (id, PendingToken { digest: name, owner, .. }) = oldest.remove_entry();
             self.pending_by_token.remove(&name);
             self.shares.give_back(&owner, 1);
             // Both queues have the same order.

@@ -1,7 +1,6 @@
 //! The client's handlers of requests and notifications of the server.
 
 use alloc::borrow::Cow;
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::fmt;
 use core::future::Future;
@@ -15,6 +14,7 @@ use crate::front::notification::NotificationQueue;
 use crate::front::params::decode_as;
 use crate::front::reply::Reply;
 use crate::front::{Clock, CustomRequest, Handler, HandlerMode, LocalHandlers, Notification, SendHandlers};
+use crate::ordered_map::OrderedMap;
 use crate::peer::AnyResult;
 use crate::peer::client::{ClientCommands, ServerInfo};
 use crate::prelude::*;
@@ -46,7 +46,7 @@ use crate::schema::{
 /// ```
 #[must_use = "handlers do nothing until a client has them"]
 pub struct ClientHandlers<M: HandlerMode = SendHandlers> {
-    handlers: BTreeMap<Cow<'static, str>, M::Handler<Option<Raw>, ClientContext>>,
+    handlers: OrderedMap<Cow<'static, str>, M::Handler<Option<Raw>, ClientContext>>,
     /// The handler of requests that have no other.
     fallback: Option<M::Handler<(String, Option<Raw>), ClientContext>>,
     notifications: NotificationHandlers<M, ClientContext>,
@@ -85,7 +85,7 @@ impl Default for ClientHandlers<SendHandlers> {
 impl<M: HandlerMode> ClientHandlers<M> {
     fn empty() -> Self {
         Self {
-            handlers: BTreeMap::new(),
+            handlers: OrderedMap::new(),
             fallback: None,
             notifications: NotificationHandlers::new(),
             declared: ClientCapabilities::new(),

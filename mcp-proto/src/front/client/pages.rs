@@ -1,6 +1,5 @@
 //! Lists that come in pages.
 
-use alloc::collections::BTreeSet;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -9,6 +8,7 @@ use core::time::Duration;
 use super::Client;
 use crate::front::Request;
 use crate::front::error::{Error, ListError, PagesError};
+use crate::ordered_set::OrderedSet;
 use crate::peer::{CacheMode, Leniency, RequestOptions};
 use crate::prelude::*;
 use crate::rpc::code;
@@ -85,7 +85,7 @@ pub struct Pages<M: PaginatedMethod> {
     limit: usize,
     byte_limit: usize,
     bytes: usize,
-    seen_cursors: BTreeSet<String>,
+    seen_cursors: OrderedSet<String>,
     items: List<M::Item>,
     /// The index of the last page's first item.
     last_page: usize,
@@ -107,7 +107,7 @@ impl<M: PaginatedMethod> Pages<M> {
             limit: MAX_PAGES,
             byte_limit: MAX_BYTES,
             bytes: 0,
-            seen_cursors: BTreeSet::new(),
+            seen_cursors: OrderedSet::new(),
             items: List::new(),
             last_page: 0,
             page: None,

@@ -1,6 +1,5 @@
 //! Tasks: those of the server that tool calls became, and those into which a server of 2025-11-25 turns its own requests.
 
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::future::{poll_fn, ready};
 use core::time::Duration;
@@ -14,6 +13,7 @@ use crate::front::reply::Reply;
 use crate::front::request::{Call, CalledTool, Request, RequestLink};
 use crate::front::request_slots::FollowQueue;
 use crate::front::wakers::SendFuture;
+use crate::ordered_map::OrderedMap;
 use crate::peer::client::TaskCommand;
 use crate::peer::task::with_related_task;
 use crate::peer::{AnyParams, InboundId, InvalidAnswerError, Outcome, RequestOptions, TaskMode, TaskReport};
@@ -272,7 +272,7 @@ struct ClientTask {
 
 /// The tasks of one connection, by the requests that they were.
 #[derive(Default)]
-pub(super) struct ClientTasks(BTreeMap<InboundId, ClientTask>);
+pub(super) struct ClientTasks(OrderedMap<InboundId, ClientTask>);
 
 /// The current time on both clocks.
 #[derive(Clone, Copy)]

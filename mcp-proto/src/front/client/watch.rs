@@ -1,6 +1,5 @@
 //! Watches: change notifications from servers of either era, and their queues.
 
-use alloc::collections::BTreeMap;
 use core::future::poll_fn;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
@@ -14,6 +13,7 @@ use crate::front::request::RequestLink;
 use crate::front::request_slots::FollowQueue;
 use crate::front::wakers::Wakers;
 use crate::inline_map::InlineMap;
+use crate::ordered_map::OrderedMap;
 use crate::peer::client::{
     Change, ChangeEvidence, CloseReason, WatchEnd, WatchFilter, WatchId, WatchStart, WatchState,
 };
@@ -377,7 +377,7 @@ pub(super) enum WatchItem {
 struct WatchQueue {
     updates: Queue<WatchUpdate>,
     /// The position of each queued change.
-    positions: BTreeMap<Topic, u64>,
+    positions: OrderedMap<Topic, u64>,
     end: Option<WatchResult>,
     waker: Option<Waker>,
 }
@@ -386,7 +386,7 @@ impl WatchQueue {
     fn new() -> Self {
         Self {
             updates: Queue::new(MAX_UPDATES, MAX_BYTES),
-            positions: BTreeMap::new(),
+            positions: OrderedMap::new(),
             end: None,
             waker: None,
         }

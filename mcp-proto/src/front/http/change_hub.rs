@@ -4,7 +4,7 @@
 //! is polled. A mailbox holds each topic once, so it never holds more topics than its owner subscribed to. The messages
 //! of the application to legacy sessions take the same way, in a bounded queue.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::task::{Poll, Waker};
 use std::sync::Mutex;
@@ -17,6 +17,7 @@ use crate::front::handler::connection::HandlerReports;
 use crate::front::router::ChangeListener;
 use crate::front::wakers::{Signal, Wakers, lock};
 use crate::inline_map::InlineMap;
+use crate::ordered_map::OrderedMap;
 use crate::peer::server::{ListKind, ServerCommands, ServerTransport, Topic};
 use crate::prelude::*;
 use crate::schema::tasks::TaskUpdatedParams;
@@ -179,8 +180,8 @@ pub(super) struct Hub(Mutex<SubscriberIndex>);
 
 #[derive(Default)]
 struct SubscriberIndex {
-    topics: BTreeMap<Topic, InlineMap<u64, Arc<Mailbox>>>,
-    connections: BTreeMap<u64, (ConnectionKind, Arc<Mailbox>)>,
+    topics: OrderedMap<Topic, InlineMap<u64, Arc<Mailbox>>>,
+    connections: OrderedMap<u64, (ConnectionKind, Arc<Mailbox>)>,
     next: u64,
     /// The changes for other instances, if the server has a relay.
     outbox: Option<Arc<RelayOutbox>>,

@@ -1,6 +1,5 @@
 //! The driver of the legacy sessions and the tasks of a server, and the watch over the token of an open stream.
 
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
@@ -21,6 +20,8 @@ use crate::front::shared::Shared;
 use crate::front::tasks::TaskRunner;
 use crate::front::wakers::{TaskWaker, Wakers};
 use crate::front::{HandlerMode, SendHandlers};
+use crate::ordered_map::OrderedMap;
+use crate::ordered_set::OrderedSet;
 use crate::peer::server::{ServerCommands, ServerTransport};
 use crate::prelude::*;
 use crate::transport::http::server::SessionId;
@@ -47,9 +48,9 @@ pub struct HttpServerDriver<H: HandlerMode = SendHandlers> {
     service: Arc<Service>,
     router: ServedRouter<H>,
     /// Boxed: the nodes of the tree are partly empty.
-    sessions: BTreeMap<SessionId, Box<SessionRun<H>>>,
+    sessions: OrderedMap<SessionId, Box<SessionRun<H>>>,
     /// The time at which each session must be polled at the latest.
-    timers: BTreeSet<(Instant, SessionId)>,
+    timers: OrderedSet<(Instant, SessionId)>,
     /// The runner of tasks that any request started.
     tasks: Option<TaskRunner<H>>,
     relay: Option<RelayRun>,
@@ -67,7 +68,7 @@ impl<H: HandlerMode> HttpServerDriver<H> {
     pub(super) fn new(service: Arc<Service>, router: ServedRouter<H>) -> Self {
         let tasks =
             service.task_service.as_ref().map(|service| TaskRunner::new(service.clone(), router.clone()));
-        Self { service, router, sessions: BTreeMap::new(), timers: BTreeSet::new(), tasks, relay: None }
+        Self { service, router, sessions: OrderedMap::new(), timers: OrderedSet::new(), tasks, relay: None }
     }
 
     /// Relays change notifications between this instance and others. Default: each instance notifies its own clients of

@@ -1,6 +1,5 @@
 //! The relay of change notifications between the instances of a server.
 
-use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use core::future::Future;
 use core::pin::Pin;
@@ -15,6 +14,7 @@ use super::change_hub::Hub;
 use super::service::Service;
 use crate::Instant;
 use crate::front::wakers::update;
+use crate::ordered_set::OrderedSet;
 use crate::peer::server::ListKind;
 use crate::prelude::*;
 
@@ -72,7 +72,7 @@ pub(super) struct RelayOutbox(Mutex<QueuedChanges>);
 
 #[derive(Default)]
 struct QueuedChanges {
-    changes: BTreeSet<Change>,
+    changes: OrderedSet<Change>,
     driver: Option<Waker>,
 }
 

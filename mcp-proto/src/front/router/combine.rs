@@ -1,6 +1,5 @@
 //! Routers that are combined from others.
 
-use alloc::collections::btree_map;
 use alloc::sync::Arc;
 
 use super::origin::{Origin, PartAccess, Prefix, ResourceNames, no_completions};
@@ -13,6 +12,7 @@ use super::tools::{RegisteredTool, is_tool_name};
 use super::uri::UriTemplate;
 use super::{Context, HandlerMode, Router, RouterContents, RouterError, TemplateEntry, TemplateMatch};
 use crate::front::params::{ToolCall, decode_params};
+use crate::ordered_map;
 use crate::prelude::*;
 use crate::rpc::Raw;
 use crate::schema::skills::{GetSkill, ListSkills, ReadDirectory};
@@ -423,24 +423,24 @@ impl<M: HandlerMode> Part<M> {
             // The completions of registered items are found by the items.
             let of_items = method == Complete::NAME && !self.by_hand.prompts && !self.by_hand.templates;
             match contents.methods.entry(method) {
-                btree_map::Entry::Vacant(free) if of_items => {
+                ordered_map::Entry::Vacant(free) if of_items => {
                     let refuse = |_: Option<Raw>, _: &Context| Err(no_completions());
                     free.insert(M::adapt_handler(handler, refuse, |(): (), reply| reply));
                 }
-                btree_map::Entry::Vacant(free) => {
-                    let handler = match &**free.key() {
+                ordered_map::Entry::Vacant(free) => {
+                    let handler = match &*free.key {
                         Complete::NAME => self.limited_completion(handler),
                         _ => handler,
                     };
-                    if free.key() == CallTool::NAME {
+                    if free.key == CallTool::NAME {
                         contents.call_rates.push(rates.clone());
                         contents.call_rates.extend(call_rates.iter().cloned());
                     }
                     free.insert(handler);
                 }
-                btree_map::Entry::Occupied(_) if of_items => {}
-                btree_map::Entry::Occupied(taken) => {
-                    return Err(duplicate("handler of the method", taken.key()));
+                ordered_map::Entry::Occupied(_) if of_items => {}
+                ordered_map::Entry::Occupied(taken) => {
+                    return Err(duplicate("handler of the method", &taken.key));
                 }
             }
         }

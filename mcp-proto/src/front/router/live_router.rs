@@ -1,6 +1,5 @@
 //! Routers as they are served: static, or live ones, which change while they serve.
 
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::{Arc, Weak};
 use core::{fmt, mem};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -9,6 +8,8 @@ use std::thread::ThreadId;
 
 use super::{HandlerMode, Router, RouterError, SendHandlers};
 use crate::front::wakers::lock;
+use crate::ordered_map::OrderedMap;
+use crate::ordered_set::OrderedSet;
 use crate::peer::server::ListKind;
 use crate::prelude::*;
 use crate::schema::{ServerCapabilities, ServerCapability};
@@ -144,7 +145,7 @@ impl<M: HandlerMode> Router<M> {
             return Err(RouterError::Undeclared { capability });
         }
         let custom_methods =
-            |router: &Self| router.contents.custom_methods.iter().cloned().collect::<BTreeSet<_>>();
+            |router: &Self| router.contents.custom_methods.iter().cloned().collect::<OrderedSet<_>>();
         let registry = |router: &Self| router.contents.task_registry.as_ref().map(Arc::as_ptr);
         let fixed = [
             ("name and version", self.contents.info == before.contents.info),
@@ -303,7 +304,7 @@ pub(super) struct ChangeListeners(Mutex<Entries>);
 
 #[derive(Default)]
 struct Entries {
-    listeners: BTreeMap<u64, Weak<dyn ChangeListener>>,
+    listeners: OrderedMap<u64, Weak<dyn ChangeListener>>,
     next: u64,
 }
 

@@ -22,7 +22,6 @@ mod tool_limits;
 mod uri;
 
 use alloc::borrow::Cow;
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::iter;
 use core::time::Duration;
@@ -35,6 +34,7 @@ use super::mode::{Handler, HandlerMode, NotificationHandlers, SendHandlers};
 use super::params::ToolCall;
 use super::spawned_handler::Spawner;
 use super::tasks::TaskRegistry;
+use crate::ordered_map::OrderedMap;
 #[cfg(feature = "seal")]
 use crate::peer::server::Sealer;
 use crate::peer::server::{ServerConfig, SubscriptionAccess};
@@ -112,7 +112,7 @@ struct RouterContents<M: HandlerMode> {
     prompts: Registry<Prompt, M::Handler<GetPromptParams, Context>, Origin<M>>,
     #[cfg(feature = "skills")]
     skills: Arc<Vec<skills::RegisteredSkills>>,
-    methods: BTreeMap<Cow<'static, str>, M::Handler<Option<Raw>, Context>>,
+    methods: OrderedMap<Cow<'static, str>, M::Handler<Option<Raw>, Context>>,
     /// The methods among them that the protocol does not define.
     custom_methods: Vec<String>,
     /// Answers the requests that have no other handler.
@@ -121,7 +121,7 @@ struct RouterContents<M: HandlerMode> {
     extensions: Vec<Extension>,
     page_size: usize,
     /// The cache hints by method name.
-    cache_hints: BTreeMap<&'static str, CacheHint>,
+    cache_hints: OrderedMap<&'static str, CacheHint>,
     task_registry: Option<Arc<TaskRegistry>>,
     sealing: Arc<Sealing>,
     subscription_access: Option<SubscriptionAccess>,
@@ -164,13 +164,13 @@ impl<M: HandlerMode> RouterContents<M> {
             prompts: Registry::new("prompt"),
             #[cfg(feature = "skills")]
             skills: Arc::default(),
-            methods: BTreeMap::new(),
+            methods: OrderedMap::new(),
             custom_methods: Vec::new(),
             fallback: None,
             notifications: NotificationHandlers::new(),
             extensions: Vec::new(),
             page_size: DEFAULT_PAGE_SIZE,
-            cache_hints: BTreeMap::new(),
+            cache_hints: OrderedMap::new(),
             task_registry: None,
             subscription_access: None,
             part_access: Vec::new(),
@@ -206,7 +206,8 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         config.extensions.clone_from(&self.contents.extensions);
         // The layers see the methods that do not exist, too.
         config.other_methods = self.contents.fallback.is_some() || !self.contents.layers.is_empty();
-        config.cache_by_method.clone_from(&self.contents.cache_hints);
+        config.cache_by_method =
+            self.contents.cache_hints.iter().map(|(method, hint)| (*method, *hint)).collect();
         config.task_access = self.task_access();
         config.subscription_access = self.contents.combined_access();
         config

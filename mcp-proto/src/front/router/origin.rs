@@ -1,6 +1,5 @@
 //! Where the items of a combined router come from, and the names that they have there and here.
 
-use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 
 use super::dispatch::Dispatch;
@@ -8,6 +7,7 @@ use super::tool_limits::Rates;
 use super::uri::UriTemplate;
 use super::{Context, HandlerMode, RouterContents, RouterError};
 use crate::front::reply::Reply;
+use crate::ordered_set::OrderedSet;
 use crate::peer::Principal;
 use crate::peer::server::{SubscriptionAccess, resource_not_found};
 use crate::peer::{AnyParams as _, AnyResult};
@@ -109,7 +109,7 @@ impl Prefix {
 /// The resources of a router when it was combined with another.
 pub(super) struct ResourceNames {
     prefix: Prefix,
-    uris: BTreeSet<String>,
+    uris: OrderedSet<String>,
     templates: Vec<UriTemplate>,
     /// What the URIs of its skills begin with.
     roots: Vec<String>,

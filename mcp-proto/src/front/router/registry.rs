@@ -1,10 +1,11 @@
 //! A registry of items that are listed in order and found by key.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::ops::{Bound, Deref};
 
 use super::RouterError;
+use crate::ordered_map::OrderedMap;
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, code};
 
@@ -21,8 +22,8 @@ pub(crate) struct Registry<T, H, O = ()> {
 
 struct Items<T, H, O> {
     /// The items by their places, which increase in the order of registration.
-    slots: BTreeMap<u64, Slot<T, H, O>>,
-    index: BTreeMap<Arc<str>, u64>,
+    slots: OrderedMap<u64, Slot<T, H, O>>,
+    index: OrderedMap<Arc<str>, u64>,
     next: u64,
     /// The keys and places of the items that were removed last: the cursor of a page that ended there stays valid, and
     /// an item that is registered again gets its place back.
@@ -62,7 +63,7 @@ impl<T, H, O> Entry<T, H, O> {
 
 impl<T, H, O> Registry<T, H, O> {
     pub(crate) fn new(kind: &'static str) -> Self {
-        let (slots, index, removed) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());
+        let (slots, index, removed) = (OrderedMap::new(), OrderedMap::new(), VecDeque::new());
         Self { kind, items: Arc::new(Items { slots, index, next: 0, removed }) }
     }
 

@@ -1,12 +1,12 @@
 //! Arguments of prompts and variables of templates: strings, as the fields of a handler's type.
 
-use alloc::collections::BTreeMap;
 use core::fmt;
 
 use serde::de::value::{Error, MapDeserializer};
 use serde::de::{DeserializeOwned, Deserializer, Error as _, IntoDeserializer, Unexpected, Visitor};
 use serde::forward_to_deserialize_any;
 
+use crate::ordered_map::OrderedMap;
 use crate::prelude::*;
 use crate::schema::Map;
 
@@ -33,7 +33,7 @@ macro_rules! transparent {
     };
 }
 
-struct Strings<'a>(BTreeMap<&'a str, &'a str>);
+struct Strings<'a>(OrderedMap<&'a str, &'a str>);
 
 impl<'de> Deserializer<'de> for Strings<'_> {
     type Error = Error;

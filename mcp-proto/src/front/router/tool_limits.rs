@@ -1,6 +1,5 @@
 //! The limits of tool calls: the scopes that they require, their rate, and the time that they may take.
 
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::time::Duration;
 
@@ -11,6 +10,7 @@ use crate::auth::server::parse_scopes;
 use crate::front::handler::access::ChecksScopes;
 use crate::front::params::decode_params;
 use crate::front::reply::Reply;
+use crate::ordered_map::OrderedMap;
 use crate::peer::Principal;
 use crate::prelude::*;
 use crate::quota::SharedLimiter;
@@ -21,7 +21,7 @@ use crate::{HumanDuration, UnixTime};
 
 /// A value for each of some tools, by name. Clones of a router share it.
 #[derive(Clone)]
-pub(super) struct ByTool<T>(Arc<BTreeMap<String, T>>);
+pub(super) struct ByTool<T>(Arc<OrderedMap<String, T>>);
 
 impl<T: Clone> ByTool<T> {
     pub(super) fn remove(&mut self, tool: &str) {

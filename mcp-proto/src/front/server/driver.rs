@@ -1,6 +1,5 @@
 //! The driver of a server's connection, which an adapter polls.
 
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::future::Future;
 use core::pin::Pin;
@@ -25,6 +24,7 @@ use crate::front::trace::RequestSpan;
 use crate::front::wakers::Signal;
 use crate::front::{Attachments, HandlerMode, SendHandlers};
 use crate::lazy_box::{Initial, LazyBox};
+use crate::ordered_map::OrderedMap;
 use crate::peer::server::{Answer, Cancellation, CloseReason, ServerCommands, ServerTransport};
 use crate::peer::{InboundId, LostReason};
 use crate::prelude::*;
@@ -477,16 +477,16 @@ debug_fields! { [M: ServerTransport, H: HandlerMode] ServerDriver<M, H> { router
 /// The requests and handlers that a driver acts on without their wakers: mostly none.
 struct HeldHandlers {
     /// Requests whose handlers have not started yet, because the client leaves too many answers unread.
-    waiting: BTreeMap<InboundId, NewRequest>,
+    waiting: OrderedMap<InboundId, NewRequest>,
     /// The time limits of running handlers.
     limits: Pending<ToolTimeout, InboundId>,
 }
 
 impl Initial for HeldHandlers {
-    const INITIAL: &'static Self = &Self { waiting: BTreeMap::new(), limits: Pending::new() };
+    const INITIAL: &'static Self = &Self { waiting: OrderedMap::new(), limits: Pending::new() };
 
     fn initial() -> Self {
-        Self { waiting: BTreeMap::new(), limits: Pending::new() }
+        Self { waiting: OrderedMap::new(), limits: Pending::new() }
     }
 }
 

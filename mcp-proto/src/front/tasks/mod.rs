@@ -49,7 +49,6 @@ pub(super) mod running;
 mod service;
 mod store;
 
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::time::Duration;
 use std::sync::Mutex;
@@ -57,6 +56,7 @@ use std::sync::Mutex;
 use crate::UnixTime;
 use crate::front::reply::Reply;
 use crate::front::wakers::lock;
+use crate::ordered_map::OrderedMap;
 use crate::peer::Principal;
 use crate::prelude::*;
 use crate::quota::{QuotaError, QuotaOwner, Shares};
@@ -139,13 +139,13 @@ pub(crate) struct TaskRegistry {
 }
 
 struct RunningTasks {
-    tasks: BTreeMap<String, Arc<RunningTask>>,
+    tasks: OrderedMap<String, Arc<RunningTask>>,
     shares: Shares,
 }
 
 impl TaskRegistry {
     pub(in crate::front) fn new(config: TaskConfig) -> Self {
-        let index = RunningTasks { tasks: BTreeMap::new(), shares: Shares::new(config.running) };
+        let index = RunningTasks { tasks: OrderedMap::new(), shares: Shares::new(config.running) };
         Self { config, running: Mutex::new(index) }
     }
 

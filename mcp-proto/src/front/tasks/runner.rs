@@ -1,6 +1,5 @@
 //! The runner of task handlers, which saves their tasks and notifies clients.
 
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use core::future::Future;
 use core::mem;
@@ -18,6 +17,8 @@ use crate::front::mode::HandlerMode;
 use crate::front::reply::Reply;
 use crate::front::router::ServedRouter;
 use crate::front::wakers::{TaskWaker, Wakers};
+use crate::ordered_map::OrderedMap;
+use crate::ordered_set::OrderedSet;
 use crate::peer::server::adapt_error;
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, code};
@@ -36,16 +37,16 @@ const MAX_CONFLICTS: u8 = 8;
 pub(in crate::front) struct TaskRunner<M: HandlerMode> {
     service: Arc<TaskService>,
     router: ServedRouter<M>,
-    runs: BTreeMap<TaskKey, TaskRun<M>>,
+    runs: OrderedMap<TaskKey, TaskRun<M>>,
     /// When each task has the next thing to do that nothing wakes it for: its [`TaskRun::due`].
-    timers: BTreeSet<(Instant, TaskKey)>,
+    timers: OrderedSet<(Instant, TaskKey)>,
     sweep: ExpirySweep,
 }
 
 impl<M: HandlerMode> TaskRunner<M> {
     pub(in crate::front) fn new(service: Arc<TaskService>, router: ServedRouter<M>) -> Self {
         let sweep = ExpirySweep::new(&service);
-        Self { service, router, runs: BTreeMap::new(), timers: BTreeSet::new(), sweep }
+        Self { service, router, runs: OrderedMap::new(), timers: OrderedSet::new(), sweep }
     }
 
     /// Runs all tasks that are ready, and stores the driver's waker.

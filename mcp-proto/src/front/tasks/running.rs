@@ -1,6 +1,6 @@
 //! A running task: the state that its handler, the client's requests and the runner share.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::task::Wake;
 use std::sync::Mutex;
@@ -9,6 +9,8 @@ use super::record::{matching_answers, tool_error};
 use super::{StoreError, StoredTaskState, TaskRecord};
 use crate::front::Clock;
 use crate::front::wakers::{TaskWaker, WaitPoint, Waiters, Wakers, lock, update, wait_until};
+use crate::ordered_map::OrderedMap;
+use crate::ordered_set::OrderedSet;
 use crate::peer::InboundId;
 use crate::peer::event_queue::{ProgressPacer, ProgressRate};
 use crate::peer::server::{Cancellation, exceeds};
@@ -42,14 +44,14 @@ pub(crate) struct RunningState {
     message: Option<String>,
     /// The final state.
     end: Option<StoredTaskState>,
-    inputs: BTreeMap<String, TaskInput>,
+    inputs: OrderedMap<String, TaskInput>,
     /// All keys of input requests so far: none is reused.
-    used_keys: BTreeSet<String>,
+    used_keys: OrderedSet<String>,
     progress: TaskProgress,
     /// Whether the store created the task, once that is known.
     created: Option<Result<(), StoreError>>,
     /// The pending `tasks/result` requests of the client (2025-11-25).
-    result_waiters: BTreeSet<InboundId>,
+    result_waiters: OrderedSet<InboundId>,
     /// Whether the store had no room for the result.
     result_lost: bool,
     /// Whether the last change is still unknown to listeners (`unpublished`) and to the store (`unsaved`).

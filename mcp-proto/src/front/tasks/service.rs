@@ -16,6 +16,7 @@ use crate::front::handler::output::DetachedWork;
 use crate::front::params::ToolCall;
 use crate::front::reply::Reply;
 use crate::front::wakers::{SendFuture, Signal, TaskWaker, lock, update};
+use crate::ordered_map::OrderedMap;
 use crate::peer::Denial;
 use crate::prelude::*;
 use crate::quota::QuotaError;
@@ -190,7 +191,7 @@ pub(super) struct SleepQueue(Mutex<SleepTable>);
 
 #[derive(Default)]
 struct SleepTable {
-    waiting: BTreeMap<SleepKey, Waker>,
+    waiting: OrderedMap<SleepKey, Waker>,
     last: u64,
     closed: bool,
 }
@@ -207,9 +208,9 @@ impl SleepQueue {
     /// Wakes all waits that are due.
     pub(super) fn wake(&self, now: Instant) {
         update(&self.0, |table, wakers| {
-            let later = table.waiting.split_off(&(now, u64::MAX));
-            let due = core::mem::replace(&mut table.waiting, later);
-            due.into_values().for_each(|waker| wakers.wake(Some(waker)));
+            while table.waiting.first_key_value().is_some_and(|((due, _), _)| *due <= now) {
+                wakers.wake(table.waiting.pop_first().map(|(_, waker)| waker));
+            }
         });
     }
 

@@ -1,6 +1,5 @@
 //! Task stores.
 
-use alloc::collections::{BTreeMap, BTreeSet};
 use core::future::{Future, ready};
 use core::ops::Bound;
 use core::pin::Pin;
@@ -10,6 +9,8 @@ use super::TaskRecord;
 use crate::UnixTime;
 use crate::front::reply::Reply;
 use crate::front::wakers::lock;
+use crate::ordered_map::OrderedMap;
+use crate::ordered_set::OrderedSet;
 use crate::peer::{Denial, Principal};
 use crate::prelude::*;
 use crate::quota::Shares;
@@ -134,10 +135,10 @@ pub struct MemoryStore {
 
 #[derive(Debug)]
 struct TaskTable {
-    tasks: BTreeMap<String, StoredTask>,
+    tasks: OrderedMap<String, StoredTask>,
     /// The tasks of each owner, in the order of their creation.
-    by_owner: BTreeMap<(Option<Principal>, u64), String>,
-    expiry: BTreeSet<(UnixTime, String)>,
+    by_owner: OrderedMap<(Option<Principal>, u64), String>,
+    expiry: OrderedSet<(UnixTime, String)>,
     next_sequence: u64,
     counts: Shares,
     bytes: Shares,
@@ -160,9 +161,9 @@ impl MemoryStore {
     /// Creates a store with these limits.
     pub fn new(limits: MemoryLimits) -> Self {
         let table = TaskTable {
-            tasks: BTreeMap::new(),
-            by_owner: BTreeMap::new(),
-            expiry: BTreeSet::new(),
+            tasks: OrderedMap::new(),
+            by_owner: OrderedMap::new(),
+            expiry: OrderedSet::new(),
             next_sequence: 0,
             counts: Shares::new(limits.tasks),
             bytes: Shares::new(limits.bytes),

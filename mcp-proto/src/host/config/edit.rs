@@ -1,6 +1,5 @@
 //! Changes of a server's command in the text of a configuration file, which keeps its comments and its formatting.
 
-use alloc::collections::BTreeMap;
 use core::ops::Range;
 
 use toml::Spanned;
@@ -11,6 +10,7 @@ use super::entry::{SERVER_TABLES, Source};
 use super::read::ConfigFile;
 use super::spec::TransportSpec;
 use super::syntax::{decoded, each_member, is_toml, normal, to_json};
+use crate::ordered_map::OrderedMap;
 use crate::prelude::*;
 use crate::rpc::json_reader::Reader;
 
@@ -287,7 +287,7 @@ struct CommandParts {
 // JSON.
 
 /// The members of an object, by name. A repeated name is refused, as applications do not agree which of them counts.
-type Members = BTreeMap<String, Member>;
+type Members = OrderedMap<String, Member>;
 
 fn of_json(text: &str, folder: Option<&str>, server: &str) -> Result<CommandParts, EditError> {
     let json = String::from_utf8(to_json(text)).map_err(|_| EditError::UnknownForm)?;

@@ -6,20 +6,21 @@ use core::time::Duration;
 use super::ConfigErrorKind;
 use super::syntax::{Table, Value};
 use super::template::{References, Template};
+use crate::ordered_map::OrderedMap;
 use crate::prelude::*;
 
 pub(super) type ReadResult<T> = Result<T, ConfigErrorKind>;
 
 /// The members of an entry. Taking one removes it; the members that remain at the end are ignored.
 pub(super) struct Members {
-    members: BTreeMap<String, Value>,
+    members: OrderedMap<String, Value>,
     references: References,
 }
 
 impl Members {
     /// The members of a table; an absent member and `null` are the same.
     pub(super) fn new(table: Table, references: References) -> ReadResult<Self> {
-        let mut members = BTreeMap::new();
+        let mut members = OrderedMap::new();
         for (name, value) in table {
             if members.contains_key(&name) {
                 return Err(ConfigErrorKind::DuplicateMember(name));

@@ -1,6 +1,5 @@
 //! Several files as one configuration, and the difference of two configurations.
 
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::fmt;
 
@@ -10,6 +9,7 @@ use super::read::ConfigFile;
 use super::{ConfigError, Diagnostic};
 use crate::consent::{SafeText, skeleton};
 use crate::host::digest::{Fingerprint, ServerId};
+use crate::ordered_map::OrderedMap;
 use crate::prelude::*;
 
 /// The servers of several files, each once, and the servers that were omitted.
@@ -112,7 +112,8 @@ impl Config {
     /// assert!(changes.changed.is_empty());
     /// ```
     pub fn changes_to(&self, next: &Self) -> Changes {
-        let mut before: BTreeMap<_, _> = self.servers().iter().map(|server| (server.id(), server)).collect();
+        let mut before: OrderedMap<_, _> =
+            self.servers().iter().map(|server| (server.id(), server)).collect();
         let mut changes = Changes::default();
         for server in next.servers() {
             match before.remove(&server.id()) {
@@ -147,14 +148,14 @@ impl Config {
 /// The names and connections of the servers so far.
 #[derive(Default)]
 struct KnownServers {
-    names: BTreeMap<String, NamedServer>,
+    names: OrderedMap<String, NamedServer>,
     /// The names of the user's servers in lower case, of those too that are wrong or filtered out: no project gets
     /// one of them.
-    reserved: BTreeMap<String, NamedServer>,
+    reserved: OrderedMap<String, NamedServer>,
     /// The same names as a reader sees them.
-    skeletons: BTreeMap<String, NamedServer>,
+    skeletons: OrderedMap<String, NamedServer>,
     /// The connections of enabled servers.
-    connections: BTreeMap<Fingerprint, (ServerId, NamedServer)>,
+    connections: OrderedMap<Fingerprint, (ServerId, NamedServer)>,
 }
 
 impl KnownServers {

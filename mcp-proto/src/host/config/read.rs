@@ -1,6 +1,5 @@
 //! Reading of configuration files.
 
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use core::time::Duration;
 
@@ -18,6 +17,8 @@ use super::template::{Lookup, References, Template};
 use super::{ConfigError, ConfigErrorKind, Diagnostic, DiagnosticKind};
 use super::{INPUT_BYTES, MAX_INPUTS, MAX_SERVERS, NAME_BYTES};
 use crate::consent::UrlConsent;
+use crate::ordered_map::OrderedMap;
+use crate::ordered_set::OrderedSet;
 use crate::prelude::*;
 use crate::url::parse_host;
 
@@ -53,7 +54,7 @@ pub struct ConfigFile {
     pub diagnostics: Vec<Diagnostic>,
     /// Texts that may be names of servers, if the file or a table of servers in it cannot be read. No project's server
     /// gets one of them.
-    pub(super) possible_names: BTreeSet<String>,
+    pub(super) possible_names: OrderedSet<String>,
 }
 
 impl ConfigFile {
@@ -131,7 +132,7 @@ impl ConfigFile {
             servers: Vec::new(),
             errors: Vec::new(),
             diagnostics: Vec::new(),
-            possible_names: BTreeSet::new(),
+            possible_names: OrderedSet::new(),
         }
     }
 
@@ -186,10 +187,10 @@ impl ConfigFile {
             inputs: self.read_inputs(inputs),
             call_timeout: self.value_or(None, timeout.transpose()),
             // A list that is wrong lets no server be used: it may be the one that matters.
-            uses: self.value_or((Some(BTreeSet::new()), None), lists),
+            uses: self.value_or((Some(OrderedSet::new()), None), lists),
             lines,
         };
-        let mut names = BTreeSet::new();
+        let mut names = OrderedSet::new();
         let mut entries_left = MAX_SERVERS;
         for (table_name, table) in tables.into_iter().take(MAX_SERVERS) {
             let Value::Table(entries) = table else {
@@ -213,8 +214,8 @@ impl ConfigFile {
         }
     }
 
-    fn read_inputs(&mut self, declarations: Vec<Value>) -> BTreeMap<String, Arc<InputSpec>> {
-        let mut inputs = BTreeMap::new();
+    fn read_inputs(&mut self, declarations: Vec<Value>) -> OrderedMap<String, Arc<InputSpec>> {
+        let mut inputs = OrderedMap::new();
         for declaration in declarations {
             match input(declaration) {
                 Ok(input) if inputs.len() < MAX_INPUTS && input.bytes() <= INPUT_BYTES => {
@@ -281,7 +282,7 @@ fn pick_option(option: Value) -> ReadResult<String> {
     text("inputs.options", value.unwrap_or(Value::Null))
 }
 
-type Names = BTreeSet<String>;
+type Names = OrderedSet<String>;
 
 fn name_list(member: &str, value: Option<Value>) -> ReadResult<Option<Names>> {
     value.map(|value| texts(member, value).map(Names::from_iter)).transpose()
@@ -290,7 +291,7 @@ fn name_list(member: &str, value: Option<Value>) -> ReadResult<Option<Names>> {
 /// The parts of a file that all its entries share.
 struct Context {
     application: Application,
-    inputs: BTreeMap<String, Arc<InputSpec>>,
+    inputs: OrderedMap<String, Arc<InputSpec>>,
     /// For servers without a timeout of their own.
     call_timeout: Option<Duration>,
     /// The names of the only servers that are used, and of those that are not.

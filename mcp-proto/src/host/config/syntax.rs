@@ -1,12 +1,13 @@
 //! The text of a configuration file, in JSON or TOML, read into the tables that concern servers.
 
-use alloc::collections::{BTreeMap, BTreeSet};
 use core::fmt;
 
 use memchr::memmem;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use toml::de::{DeTable, DeValue};
 
+use crate::ordered_map::OrderedMap;
+use crate::ordered_set::OrderedSet;
 use crate::prelude::*;
 use crate::rpc::json_reader::{NotJson, Reader};
 
@@ -289,9 +290,9 @@ fn string_length(text: &[u8]) -> usize {
 
 /// The texts in a damaged file that may be the names of servers: the keys of JSON, the keys and headers of TOML. Others
 /// are among them, such as the names of members.
-pub(super) fn possible_names(text: &[u8], is_toml: bool) -> BTreeSet<String> {
+pub(super) fn possible_names(text: &[u8], is_toml: bool) -> OrderedSet<String> {
     let ends = if is_toml { b"=].".as_slice() } else { b":{" };
-    let mut names = BTreeSet::new();
+    let mut names = OrderedSet::new();
     for (end, _) in text.iter().enumerate().filter(|(_, byte)| ends.contains(byte)) {
         // A longer name is none.
         let start = end.saturating_sub(NAME_BYTES.saturating_add(8));
@@ -331,7 +332,7 @@ fn unescaped(name: &[u8]) -> String {
 // The lines of servers in configuration files.
 
 /// The line on which the name of each server stands, from 1.
-pub(super) type ServerLines = BTreeMap<String, usize>;
+pub(super) type ServerLines = OrderedMap<String, usize>;
 
 /// Finds the servers of the document to which these names of members lead, in JSON that was read.
 pub(super) fn of_json(json: &str, path: &[&str]) -> ServerLines {

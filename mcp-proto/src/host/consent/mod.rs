@@ -25,12 +25,11 @@
 mod request;
 mod skill;
 
-use alloc::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::host::config::{Answers, EnvFileBinding, Lookup, Resolver, Scope, ServerEntry, ServerId};
+use crate::ordered_map::OrderedMap;
 use crate::prelude::*;
 
 use super::config::{ResolveError, ResolveErrorKind, ResolvedSpec};
@@ -122,7 +121,7 @@ type ApprovalKey = (String, String, Option<String>);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Approvals {
-    approvals: BTreeMap<ApprovalKey, Approval>,
+    approvals: OrderedMap<ApprovalKey, Approval>,
 }
 
 impl FromIterator<Approval> for Approvals {
@@ -147,7 +146,7 @@ impl Approvals {
 
     /// No approvals.
     pub const fn new() -> Self {
-        Self { approvals: BTreeMap::new() }
+        Self { approvals: OrderedMap::new() }
     }
 
     /// Adds an approval, in place of an earlier one of the same server or skill.

@@ -1,10 +1,10 @@
 //! Commands of the application, and reports of the driver.
 
-use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use crate::Instant;
 use crate::host::config::{Fingerprint, ServerId};
+use crate::ordered_map::OrderedMap;
 use crate::prelude::*;
 
 use super::state::{
@@ -42,7 +42,7 @@ impl ControlPlane {
             }
             Lifecycle::Starting { .. } | Lifecycle::Running => {}
         }
-        let mut servers: BTreeMap<ServerId, ServerPolicy> = servers.into_iter().collect();
+        let mut servers: OrderedMap<ServerId, ServerPolicy> = servers.into_iter().collect();
         let present: Vec<ServerId> = self.servers.keys().copied().collect();
         for id in present {
             match servers.remove(&id) {
@@ -640,7 +640,7 @@ impl ControlPlane {
         let mut calls = core::mem::take(&mut server.waiting);
         let is_unpolled =
             |call: &&CallId| self.calls.get(call).is_some_and(|call| self.actions.contains(call.action));
-        calls.extend(server.sent.iter().filter(is_unpolled));
+        calls.extend(server.sent.iter().filter(is_unpolled).copied());
         for call in calls {
             self.end_call(now, call, outcome);
         }

@@ -74,7 +74,7 @@ mod commands;
 mod server;
 mod state;
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use core::fmt;
 use core::time::Duration;
 
@@ -82,6 +82,8 @@ use crate::Instant;
 use crate::backoff::{Backoff, SplitMix64};
 use crate::consent::SafeText;
 use crate::host::config::{Fingerprint, Scope, ServerEntry, ServerId, TimeoutOverrides, TransportSpec};
+use crate::ordered_map::OrderedMap;
+use crate::ordered_set::OrderedSet;
 use crate::prelude::*;
 use crate::rpc::Pending;
 
@@ -94,10 +96,10 @@ use self::state::{Actions, AttemptLimit, Call, Server};
 #[derive(Debug)]
 pub struct ControlPlane {
     config: ControlConfig,
-    servers: BTreeMap<ServerId, Server>,
+    servers: OrderedMap<ServerId, Server>,
     /// How often the application holds each server, also one that is removed and may come back.
-    holds: BTreeMap<ServerId, u32>,
-    calls: BTreeMap<CallId, Call>,
+    holds: OrderedMap<ServerId, u32>,
+    calls: OrderedMap<CallId, Call>,
     next_call: u64,
     /// Those of a server that comes back are new too.
     last_generation: Generation,
@@ -106,10 +108,10 @@ pub struct ControlPlane {
     rng: SplitMix64,
     lifecycle: Lifecycle,
     /// The servers whose first attempt has not ended.
-    starting: BTreeSet<ServerId>,
+    starting: OrderedSet<ServerId>,
     actions: Actions,
     /// The servers whose status has changed.
-    changed: BTreeSet<ServerId>,
+    changed: OrderedSet<ServerId>,
     ended: VecDeque<(CallId, CallOutcome)>,
     /// [`Event::Ready`] or [`Event::Closed`].
     announcement: Option<Event>,
@@ -164,18 +166,18 @@ impl ControlPlane {
     #[must_use]
     pub fn new(config: ControlConfig) -> Self {
         Self {
-            servers: BTreeMap::new(),
-            holds: BTreeMap::new(),
-            calls: BTreeMap::new(),
+            servers: OrderedMap::new(),
+            holds: OrderedMap::new(),
+            calls: OrderedMap::new(),
             next_call: 0,
             last_generation: Generation(0),
             timers: Pending::new(),
             attempts: AttemptLimit::new(config.attempts_per_minute),
             rng: SplitMix64::new(config.seed),
             lifecycle: Lifecycle::New,
-            starting: BTreeSet::new(),
+            starting: OrderedSet::new(),
             actions: Actions::default(),
-            changed: BTreeSet::new(),
+            changed: OrderedSet::new(),
             ended: VecDeque::new(),
             announcement: None,
             config,

@@ -1,11 +1,13 @@
 //! What a host knows of its servers and calls, and the actions for its driver.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use super::{Failure, ServerPolicy, ServerState, Status};
 use crate::Instant;
 use crate::host::config::{Fingerprint, ServerId};
+use crate::ordered_map::OrderedMap;
+use crate::ordered_set::OrderedSet;
 
 /// The number of a connection: each [`Action::Connect`] has a higher one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -177,8 +179,8 @@ pub(super) struct Server {
     pub(super) is_held: bool,
     /// When the last call or hold ended.
     pub(super) last_used: Instant,
-    pub(super) waiting: BTreeSet<CallId>,
-    pub(super) sent: BTreeSet<CallId>,
+    pub(super) waiting: OrderedSet<CallId>,
+    pub(super) sent: OrderedSet<CallId>,
     /// Its last [`Action`], which may not be polled yet. There is never more than one.
     pub(super) action: Option<ActionId>,
 }
@@ -251,8 +253,8 @@ impl Server {
             attempts: 0,
             is_held,
             last_used: now,
-            waiting: BTreeSet::new(),
-            sent: BTreeSet::new(),
+            waiting: OrderedSet::new(),
+            sent: OrderedSet::new(),
             action: None,
         }
     }
@@ -327,7 +329,7 @@ pub(super) struct ActionId(u64);
 #[derive(Debug, Default)]
 pub(super) struct Actions {
     next: u64,
-    queue: BTreeMap<ActionId, Action>,
+    queue: OrderedMap<ActionId, Action>,
 }
 
 impl Actions {
@@ -359,13 +361,13 @@ pub(super) struct AttemptLimit {
     limit: usize,
     /// The attempts of the last minute, the oldest first.
     recent: VecDeque<Instant>,
-    queued: BTreeSet<(Instant, ServerId)>,
+    queued: OrderedSet<(Instant, ServerId)>,
 }
 
 impl AttemptLimit {
     /// At least one attempt a minute is allowed: with none a server would wait forever.
     pub(super) fn new(limit: usize) -> Self {
-        Self { limit: limit.max(1), recent: VecDeque::new(), queued: BTreeSet::new() }
+        Self { limit: limit.max(1), recent: VecDeque::new(), queued: OrderedSet::new() }
     }
 
     /// Whether an attempt that was due at `due` may be made at `now`. If not, it is queued.

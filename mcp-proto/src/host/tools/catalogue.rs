@@ -1,6 +1,5 @@
 //! The catalogue: what all servers offer, under names for a model.
 
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::fmt::{self, Write as _};
 
@@ -12,6 +11,7 @@ use super::named_items::{CatalogueItem, Collision, Entry, LookupError, Sections}
 use super::pin::{ItemKind, Pin, PinChange, PinPolicy, Pins};
 use super::{QuotedText, prefix_of};
 use crate::consent::SafeText;
+use crate::ordered_map::OrderedMap;
 use crate::prelude::*;
 use crate::schema::{Json, List, Prompt, Resource, ResourceTemplate, Tool};
 
@@ -145,7 +145,7 @@ pub struct UpdateReport {
 pub struct Catalogue {
     scheme: NameScheme,
     limits: CatalogueLimits,
-    servers: BTreeMap<Arc<str>, ServerState>,
+    servers: OrderedMap<Arc<str>, ServerState>,
     sections: Sections,
     revision: u64,
 }
@@ -160,7 +160,7 @@ struct ServerState {
     approved: Pins,
     current: Pins,
     /// The changes that are not approved.
-    pending: BTreeMap<ItemKind, BTreeMap<String, PinChange>>,
+    pending: OrderedMap<ItemKind, OrderedMap<String, PinChange>>,
 }
 
 impl ServerState {
@@ -371,7 +371,7 @@ impl Catalogue {
     /// The changes of a server that are hidden until they are approved.
     pub fn pending_changes(&self, server: &str) -> impl Iterator<Item = &PinChange> {
         let state = self.servers.get(server);
-        state.into_iter().flat_map(|state| state.pending.values().flat_map(BTreeMap::values))
+        state.into_iter().flat_map(|state| state.pending.values().flat_map(OrderedMap::values))
     }
 
     /// Approves changes that the user has seen, and returns how many.
@@ -547,12 +547,12 @@ fn admit<T: CatalogueItem>(
     list: List<T>,
     limits: &CatalogueLimits,
     report: &mut UpdateReport,
-) -> (Vec<T>, BTreeMap<String, Pin>) {
+) -> (Vec<T>, OrderedMap<String, Pin>) {
     for invalid in list.invalid() {
         let reason = prefix_of(&invalid.reason, KEY_BYTES).into();
         report.reject("", RejectionReason::Invalid(reason));
     }
-    let (mut items, mut pins, mut bytes) = (Vec::new(), BTreeMap::new(), 0_usize);
+    let (mut items, mut pins, mut bytes) = (Vec::new(), OrderedMap::new(), 0_usize);
     for item in list {
         let reason = match Json::encode(&item) {
             Err(_) => RejectionReason::Invalid("it cannot be written as JSON".into()),

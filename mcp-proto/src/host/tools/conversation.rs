@@ -1,6 +1,6 @@
 //! What one conversation with a model sees of the catalogue: filters, a budget, and tools found by search.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::fmt::Write as _;
 
@@ -12,6 +12,8 @@ use super::named_items::{Entry, LookupError, ToolDefinition};
 use super::search::ToolIndex;
 use super::{QuotedText, prefix_of};
 use crate::consent::SafeText;
+use crate::ordered_map::OrderedMap;
+use crate::ordered_set::OrderedSet;
 use crate::prelude::*;
 use crate::schema::{Json, Tool};
 
@@ -93,7 +95,7 @@ pub struct Conversation {
     /// Names of found tools, the newest last.
     found: VecDeque<String>,
     /// The servers of which all tools were shown, with the size of their definitions; `None` if they are deferred.
-    decided: BTreeMap<String, Option<usize>>,
+    decided: OrderedMap<String, Option<usize>>,
     size: DefinitionSize,
 }
 
@@ -195,15 +197,15 @@ impl Conversation {
         }
         tools.extend(self.shown_found(&others));
         let deferred = all.len().saturating_sub(tools.len());
-        let servers: BTreeSet<&str> = all.iter().map(|candidate| candidate.tool.server).collect();
+        let servers: OrderedSet<&str> = all.iter().map(|candidate| candidate.tool.server).collect();
         Selection { search: Some(search_tool(catalogue, &servers)), tools, deferred }
     }
 
     /// The names of the tools that are shown without a search. Decides whose tools are deferred.
     ///
     /// First come the favourites within the share of their server, then whole servers, then further favourites.
-    fn shown_from_start<'a>(&mut self, all: &[Candidate<'a>]) -> BTreeSet<&'a str> {
-        let mut servers: BTreeMap<&str, ServerSize> = BTreeMap::new();
+    fn shown_from_start<'a>(&mut self, all: &[Candidate<'a>]) -> OrderedSet<&'a str> {
+        let mut servers: OrderedMap<&str, ServerSize> = OrderedMap::new();
         for Candidate { tool, size } in all {
             let server = servers.entry(tool.server).or_default();
             server.all = server.all.saturating_add(*size);
@@ -212,7 +214,7 @@ impl Conversation {
         let favourites: Vec<_> = favourites.collect();
         let mut room = self.settings.definition_budget;
         let share = room.checked_div(servers.len()).unwrap_or(room);
-        let mut shown = BTreeSet::new();
+        let mut shown = OrderedSet::new();
         for Candidate { tool, size } in &favourites {
             let Some(server) = servers.get_mut(tool.server) else { continue };
             let with_tool = server.shown.saturating_add(*size);
@@ -241,10 +243,10 @@ impl Conversation {
     /// other as much room as they take. Of each group the smallest come first.
     fn shown_whole<'a>(
         &mut self,
-        servers: &BTreeMap<&'a str, ServerSize>,
+        servers: &OrderedMap<&'a str, ServerSize>,
         share: usize,
         room: &mut usize,
-    ) -> BTreeSet<&'a str> {
+    ) -> OrderedSet<&'a str> {
         let mut candidates = Vec::new();
         for (server, size) in servers {
             let before = self.decided.get(*server).copied();
@@ -254,7 +256,7 @@ impl Conversation {
             }
         }
         candidates.sort_unstable();
-        let mut whole = BTreeSet::new();
+        let mut whole = OrderedSet::new();
         // Once one of the last ones has no room, the larger ones have none at its cost.
         let mut is_full = false;
         for (position, (is_last, _, all, server)) in candidates.iter().copied().enumerate() {
@@ -275,14 +277,14 @@ impl Conversation {
     ///
     /// First come the newest and those within the share of their server, then others while there is room.
     fn shown_found<'a>(&self, others: &[Candidate<'a>]) -> Vec<Entry<'a, Tool>> {
-        let others: BTreeMap<&str, _> = others.iter().map(|other| (other.tool.name, *other)).collect();
+        let others: OrderedMap<&str, _> = others.iter().map(|other| (other.tool.name, *other)).collect();
         let newest_first: Vec<_> =
             self.found.iter().rev().filter_map(|name| others.get(&**name).copied()).collect();
-        let servers: BTreeSet<&str> = newest_first.iter().map(|found| found.tool.server).collect();
+        let servers: OrderedSet<&str> = newest_first.iter().map(|found| found.tool.server).collect();
         let mut room = self.settings.found_budget;
         let share = room.checked_div(servers.len()).unwrap_or(room);
-        let mut shown = BTreeSet::new();
-        let mut used: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut shown = OrderedSet::new();
+        let mut used: OrderedMap<&str, usize> = OrderedMap::new();
         for (age, Candidate { tool, size }) in newest_first.iter().enumerate() {
             let used = used.entry(tool.server).or_default();
             // Also of a tool without room, so that no older one of the server takes its place.
@@ -341,7 +343,7 @@ struct ServerSize {
 }
 
 /// The search tool. Its description does not change as long as the servers are the same.
-fn search_tool(catalogue: &Catalogue, servers: &BTreeSet<&str>) -> Tool {
+fn search_tool(catalogue: &Catalogue, servers: &OrderedSet<&str>) -> Tool {
     let mut description = String::from(
         "Finds tools of MCP servers by words of their names and descriptions, and makes them callable. \
          Search before you conclude that there is no tool for something.",

@@ -1,12 +1,13 @@
 //! The items of servers and their names for a model.
 
 use alloc::borrow::Cow;
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 
 use serde::Serialize;
 
 use super::pin::ItemKind;
+use crate::ordered_map::OrderedMap;
+use crate::ordered_set::OrderedSet;
 use crate::prelude::*;
 use crate::schema::{Json, Prompt, Resource, ResourceTemplate, Tool};
 
@@ -171,9 +172,9 @@ pub struct Collision {
 /// The lists of one kind by server, and an index of their names.
 #[derive(Debug)]
 pub struct Section<T> {
-    lists: BTreeMap<Arc<str>, Vec<Named<T>>>,
+    lists: OrderedMap<Arc<str>, Vec<Named<T>>>,
     /// Where the items of each name are: one, unless hashes collide.
-    index: BTreeMap<String, Vec<Location>>,
+    index: OrderedMap<String, Vec<Location>>,
 }
 
 #[derive(Debug)]
@@ -188,7 +189,7 @@ struct Location(Arc<str>, usize);
 
 impl<T> Default for Section<T> {
     fn default() -> Self {
-        Self { lists: BTreeMap::new(), index: BTreeMap::new() }
+        Self { lists: OrderedMap::new(), index: OrderedMap::new() }
     }
 }
 
@@ -202,7 +203,7 @@ impl<T: CatalogueItem> Section<T> {
     ) -> Vec<Collision> {
         self.remove(server);
         let items: Vec<_> = items.into_iter().map(|item| Named { name: name(&item), item }).collect();
-        let mut collided = BTreeSet::new();
+        let mut collided = OrderedSet::new();
         for (index, Named { name, .. }) in items.iter().enumerate() {
             let locations = self.index.entry(name.clone()).or_default();
             locations.push(Location(Arc::clone(server), index));

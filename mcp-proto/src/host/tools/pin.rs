@@ -1,6 +1,5 @@
 //! Pins: hashes of approved definitions, by which a host notices that a server changed one.
 
-use alloc::collections::{BTreeMap, BTreeSet};
 use core::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -8,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::prefix_of;
 use crate::consent::SafeText;
 use crate::host::digest::Digest;
+use crate::ordered_map::OrderedMap;
+use crate::ordered_set::OrderedSet;
 use crate::prelude::*;
 use crate::schema::Json;
 
@@ -111,13 +112,13 @@ impl Member {
 pub struct Pin {
     digest: Digest,
     /// 64 bits each: they only explain a change that the digest shows.
-    members: BTreeMap<Member, u64>,
+    members: OrderedMap<Member, u64>,
 }
 
 impl Pin {
     /// Pins a definition: an object as JSON. White space and the order of members do not matter.
     pub(super) fn of_definition(kind: ItemKind, definition: &Json) -> Self {
-        let members: BTreeMap<String, Json> = definition.decode().unwrap_or_default();
+        let members: OrderedMap<String, Json> = definition.decode().unwrap_or_default();
         let digests = kind.members().iter().filter_map(|member| {
             members.get(member.as_str()).map(|json| (*member, Digest::of_json(json.as_str())))
         });
@@ -140,7 +141,7 @@ impl Pin {
     fn differences(&self, other: &Self) -> Vec<Member> {
         let members = self.members.keys().chain(other.members.keys());
         let different = members.filter(|member| self.members.get(member) != other.members.get(member));
-        different.copied().collect::<BTreeSet<_>>().into_iter().collect()
+        different.copied().collect::<OrderedSet<_>>().into_iter().collect()
     }
 }
 
@@ -156,7 +157,7 @@ impl Pin {
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pins(BTreeMap<ItemKind, BTreeMap<String, Pin>>);
+pub struct Pins(OrderedMap<ItemKind, OrderedMap<String, Pin>>);
 
 impl Pins {
     /// Whether no kind was ever listed.
@@ -165,7 +166,7 @@ impl Pins {
     }
 
     /// Replaces the pins of one kind.
-    pub(super) fn set(&mut self, kind: ItemKind, pins: BTreeMap<String, Pin>) {
+    pub(super) fn set(&mut self, kind: ItemKind, pins: OrderedMap<String, Pin>) {
         self.0.insert(kind, pins);
     }
 
@@ -285,7 +286,7 @@ mod tests {
     fn pins(definition: &str) -> Pins {
         let mut pins = Pins::default();
         let pin = Pin::of_definition(ItemKind::Tool, &Json::new(definition).unwrap());
-        pins.set(ItemKind::Tool, [("t".into(), pin)].into());
+        pins.set(ItemKind::Tool, [("t".into(), pin)].into_iter().collect());
         pins
     }
 
@@ -307,7 +308,7 @@ mod tests {
         let some = pins("{}");
         let mut none = Pins::default();
         assert_eq!(none.changes_to(&some), []);
-        none.set(ItemKind::Tool, BTreeMap::new());
+        none.set(ItemKind::Tool, OrderedMap::new());
         let added = none.changes_to(&some);
         assert_eq!(added[0].change, Change::Added);
         assert_eq!(some.changes_to(&none)[0].change, Change::Removed);
@@ -326,11 +327,12 @@ mod tests {
     #[test]
     fn changes_are_safe_to_display() {
         let mut current = Pins::default();
-        current.set(ItemKind::Tool, [("a\u{1b}[2J\nb".into(), Pin::of_instructions(""))].into());
+        current
+            .set(ItemKind::Tool, [("a\u{1b}[2J\nb".into(), Pin::of_instructions(""))].into_iter().collect());
         let mut approved = Pins::default();
-        approved.set(ItemKind::Tool, BTreeMap::new());
+        approved.set(ItemKind::Tool, OrderedMap::new());
         assert_eq!(approved.changes_to(&current)[0].to_string(), "tool `a\\u{1b}[2J\\nb` added");
-        current.set(ItemKind::Tool, [("é".repeat(1000), Pin::of_instructions(""))].into());
+        current.set(ItemKind::Tool, [("é".repeat(1000), Pin::of_instructions(""))].into_iter().collect());
         let line = approved.changes_to(&current)[0].to_string();
         assert_eq!(line, alloc::format!("tool `{}…` added", "é".repeat(64)));
     }

@@ -1,6 +1,5 @@
 //! Search over the tools of all servers.
 
-use alloc::collections::BTreeMap;
 use core::ops::Bound;
 
 use serde::Deserialize;
@@ -8,6 +7,7 @@ use serde::de::IgnoredAny;
 
 use super::catalogue::Catalogue;
 use super::named_items::Entry;
+use crate::ordered_map::OrderedMap;
 use crate::prelude::*;
 use crate::schema::Tool;
 
@@ -58,7 +58,7 @@ pub struct ToolIndex {
     revision: Option<u64>,
     tools: Vec<IndexedTool>,
     /// The tools of each word.
-    postings: BTreeMap<String, Vec<Posting>>,
+    postings: OrderedMap<String, Vec<Posting>>,
     mean_length: f32,
 }
 
@@ -98,7 +98,7 @@ pub struct Hit {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Arguments {
-    properties: BTreeMap<String, IgnoredAny>,
+    properties: OrderedMap<String, IgnoredAny>,
 }
 
 impl ToolIndex {
@@ -108,7 +108,7 @@ impl ToolIndex {
             return;
         }
         *self = Self { revision: Some(catalogue.revision()), ..Self::default() };
-        let mut servers: BTreeMap<&str, IndexedServer> = BTreeMap::new();
+        let mut servers: OrderedMap<&str, IndexedServer> = OrderedMap::new();
         for (number, server) in catalogue.servers().enumerate() {
             servers.insert(server, IndexedServer { number, words_left: WORDS_PER_SERVER });
         }
@@ -123,7 +123,7 @@ impl ToolIndex {
 
     fn insert(&mut self, entry: Entry<'_, Tool>, indexed: &mut IndexedServer) {
         let Entry { name, server, item } = entry;
-        let mut weights: BTreeMap<String, f32> = BTreeMap::new();
+        let mut weights: OrderedMap<String, f32> = OrderedMap::new();
         // Adds the weight of each word, unless the tool has `limit` other words.
         let mut add = |text: &str, weight: f32, limit: usize| {
             each_word(text, |word| {
@@ -164,7 +164,7 @@ impl ToolIndex {
                 words.push(word.into());
             }
         });
-        let mut scores: BTreeMap<usize, f32> = BTreeMap::new();
+        let mut scores: OrderedMap<usize, f32> = OrderedMap::new();
         for word in &words {
             for (tool, score) in self.scores_of(word) {
                 *scores.entry(tool).or_default() += score;
@@ -177,7 +177,7 @@ impl ToolIndex {
         });
         // Those within the share of their server are chosen first, then the best of the others.
         let share = limit.div_ceil(2);
-        let mut hits: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut hits: OrderedMap<usize, usize> = OrderedMap::new();
         let (within, beyond): (Vec<_>, Vec<_>) = found.into_iter().enumerate().partition(|(_, (tool, _))| {
             let hits = hits.entry(tool.server).or_default();
             *hits = hits.saturating_add(1);
@@ -189,16 +189,16 @@ impl ToolIndex {
     }
 
     /// The score of one word for each tool that has it, or a longer word that begins with it.
-    fn scores_of(&self, word: &str) -> BTreeMap<usize, f32> {
-        let mut scores: BTreeMap<usize, f32> = BTreeMap::new();
+    fn scores_of(&self, word: &str) -> OrderedMap<usize, f32> {
+        let mut scores: OrderedMap<usize, f32> = OrderedMap::new();
         // Short beginnings say too little.
         let has_completions = word.chars().count() >= 3;
         let words = self
             .postings
-            .range::<str, _>((Bound::Included(word), Bound::Unbounded))
+            .range::<str>((Bound::Included(word), Bound::Unbounded))
             .take_while(|(other, _)| *other == word || has_completions && other.starts_with(word));
         // The longer words of each server so far, and the last of them.
-        let mut completions: BTreeMap<usize, (usize, &str)> = BTreeMap::new();
+        let mut completions: OrderedMap<usize, (usize, &str)> = OrderedMap::new();
         for (other, postings) in words {
             let other = other.as_str();
             let is_longer = other != word;

@@ -1,11 +1,10 @@
 //! Lenient readers for answers to the probe and to `initialize`, for which a malformed field is ignored and the others
 //! count; and handshakes that the transport runs.
 
-use alloc::collections::BTreeMap;
-
 use serde_json::value::RawValue;
 
 use crate::Instant;
+use crate::ordered_map::OrderedMap;
 use crate::peer::Outbox;
 use crate::prelude::*;
 use crate::rpc::{Raw, decode_member, read_members};
@@ -132,14 +131,14 @@ pub(super) fn required_capabilities(data: Option<&Raw>) -> Option<(Vec<String>, 
     //= F13 "an error whose `data` names the capability"
     //= C1.11 "MissingRequiredClientCapability (`data.requiredCapabilities`)"
     let [required] = read_members(data?.as_str(), ["requiredCapabilities"]).ok()?;
-    let map: BTreeMap<String, &RawValue> = decode_member(required)?;
+    let map: OrderedMap<String, &RawValue> = decode_member(required)?;
     Some((map.into_keys().collect(), required?.into()))
 }
 
 /// Whether capabilities include all of these top-level entries.
 pub(super) fn declares_all(capabilities: &ClientCapabilities, names: &[String]) -> bool {
     let declared = Json::encode(capabilities).ok();
-    let map = declared.and_then(|json| json.decode::<BTreeMap<String, Json>>().ok());
+    let map = declared.and_then(|json| json.decode::<OrderedMap<String, Json>>().ok());
     map.is_some_and(|map| names.iter().all(|name| map.contains_key(name)))
 }
 

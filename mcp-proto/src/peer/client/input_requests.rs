@@ -6,7 +6,6 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
 
-use alloc::collections::{BTreeMap, BTreeSet};
 use core::fmt;
 
 use serde::Deserialize;
@@ -14,6 +13,8 @@ use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::Instant;
+use crate::ordered_map::OrderedMap;
+use crate::ordered_set::OrderedSet;
 use crate::peer::admission::undeclared_capability;
 use crate::peer::event_queue::Pressure;
 use crate::peer::{AnyResult, InboundId, InputError, InvalidAnswerError, Outbox, Outcome, RequestId};
@@ -44,8 +45,8 @@ struct InputSlot {
 /// All input requests that the application has not answered yet.
 #[derive(Debug, Default)]
 pub(super) struct PendingInputs {
-    sets: BTreeMap<InputSetId, InputSet>,
-    by_request: BTreeMap<InboundId, (InputSetId, usize)>,
+    sets: OrderedMap<InputSetId, InputSet>,
+    by_request: OrderedMap<InboundId, (InputSetId, usize)>,
     next: u64,
 }
 
@@ -258,7 +259,7 @@ impl RawInputRequests {
         let mut entries = EntriesVisitor {
             max_entries: most,
             entries: Vec::new(),
-            keys: BTreeSet::new(),
+            keys: OrderedSet::new(),
             count: 0,
             duplicate_key: None,
         };
@@ -283,7 +284,7 @@ impl RawInputRequests {
 struct EntriesVisitor<'a> {
     max_entries: usize,
     entries: Vec<(String, &'a RawValue)>,
-    keys: BTreeSet<String>,
+    keys: OrderedSet<String>,
     count: usize,
     /// The first duplicate key.
     duplicate_key: Option<String>,
@@ -380,7 +381,7 @@ pub(super) struct InputSetId(pub(super) u64);
 pub(super) fn read_pages(data: Option<&Raw>, most: usize) -> Option<Result<Vec<RawInputRequest>, Outcome>> {
     let data = data?;
     let [elicitations] = read_members(data.as_str(), ["elicitations"]).ok()?;
-    let mut known = BTreeSet::new();
+    let mut known = OrderedSet::new();
     let mut asked: Vec<RawInputRequest> = Vec::new();
     for page in decode_member::<Vec<&RawValue>>(elicitations)? {
         let [mode, id] = read_members(page.get(), ["mode", "elicitationId"]).ok()?;

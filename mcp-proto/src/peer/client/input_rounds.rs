@@ -12,10 +12,10 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
 
-use alloc::collections::BTreeSet;
 use core::time::Duration;
 
 use crate::Instant;
+use crate::ordered_set::OrderedSet;
 use crate::peer::event_queue::MakeOwned;
 use crate::peer::{
     InputError, InputMode, InvalidAnswerError, LostReason, MessageKind, Outbox, Outcome, RequestError,
@@ -154,7 +154,7 @@ impl Client {
         error.make_owned();
         let (mut known, open) = match round.pages.take() {
             Some(pages) => (pages.requested, pages.open),
-            None => (BTreeSet::new(), BTreeSet::new()),
+            None => (OrderedSet::new(), OrderedSet::new()),
         };
         // A page that the user has completed is not opened again, even if the server takes time to notice.
         let pages = asked.iter().map(|page| &*page.key);

@@ -57,8 +57,6 @@ mod timeouts;
 mod tolerance;
 mod watch;
 
-use alloc::collections::BTreeSet;
-
 use cache::store::CacheStore;
 use connection::{Connection, Phase};
 use detect::EraDetection;
@@ -71,6 +69,7 @@ use timeouts::Pings;
 use watch::Watches;
 
 use crate::lazy_box::LazyBox;
+use crate::ordered_set::OrderedSet;
 use crate::peer::event_queue::{EventQueue, Pressure, ProgressPacer, ProgressRate};
 use crate::peer::inbound::Batches;
 use crate::peer::{Inbound, LostReason, Outcome, RequestError, RequestId, Requests};
@@ -106,7 +105,7 @@ pub struct Client {
     /// The input requests from the server's results.
     inputs: PendingInputs,
     /// The pages that the user must visit, each with a request that waits for it.
-    open_pages: BTreeSet<(Box<str>, RequestId)>,
+    open_pages: OrderedSet<(Box<str>, RequestId)>,
     batches: LazyBox<Batches>,
     /// The server's progress reports, paced for the application.
     progress: ProgressPacer<RequestId, ProgressParams>,
@@ -132,7 +131,7 @@ impl Client {
             early: EarlyRequests::default(),
             inbound: Inbound::new(limits.requests_in),
             inputs: PendingInputs::default(),
-            open_pages: BTreeSet::new(),
+            open_pages: OrderedSet::new(),
             batches: LazyBox::new(),
             progress: ProgressPacer::new(ProgressRate::per_second(limits.progress_in)),
             events: EventQueue::new(limits.events, limits.event_bytes),
@@ -315,7 +314,7 @@ impl Client {
     #[cfg(feature = "fuzzing")]
     pub(crate) fn check(&self) {
         self.requests.check();
-        let mut pages = BTreeSet::new();
+        let mut pages = OrderedSet::new();
         let mut tasks = Tasks::default();
         for (id, request) in self.requests.iter() {
             pages.extend(request.open_pages().map(|page| (page.clone(), id)));

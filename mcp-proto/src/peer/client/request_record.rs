@@ -1,11 +1,11 @@
 //! The record of one request: it owns its stage, and all that is stored for it until it ends.
 
-use alloc::collections::BTreeSet;
 use core::time::Duration;
 
 use bytes::Bytes;
 
 use crate::Instant;
+use crate::ordered_set::OrderedSet;
 use crate::peer::encode::Template;
 use crate::peer::task::TaskCommand;
 use crate::peer::{
@@ -261,9 +261,9 @@ pub(super) struct RequiredPages {
     /// The outcome of the request if the user declines.
     pub(super) error: ErrorObject,
     /// The pages that the user was asked to visit.
-    pub(super) requested: BTreeSet<Box<str>>,
+    pub(super) requested: OrderedSet<Box<str>>,
     /// Those that the server has not reported as complete.
-    pub(super) open: BTreeSet<Box<str>>,
+    pub(super) open: OrderedSet<Box<str>>,
 }
 
 /// The next step of a request that was answered by asking for input.

@@ -5,9 +5,8 @@
 //! requests in the order of arrival. Responses, cancellations, progress and pings are handled at once. A held request
 //! is dispatched when the client has taken enough answers.
 
-use alloc::collections::BTreeMap;
-
 use crate::Instant;
+use crate::ordered_map::OrderedMap;
 use crate::peer::Outbox;
 use crate::peer::event_queue::Pressure;
 use crate::peer::inbound::BatchId;
@@ -29,9 +28,9 @@ const SLACK: usize = 1024 * 1024;
 pub(super) struct Backlog {
     /// The maximum number of bytes held. `None` over HTTP, where each request is an exchange and none is held.
     window: Option<usize>,
-    messages: BTreeMap<u64, QueuedMessage>,
+    messages: OrderedMap<u64, QueuedMessage>,
     /// The requests among them, by their ids.
-    ids: BTreeMap<Id, u64>,
+    ids: OrderedMap<Id, u64>,
     next: u64,
     bytes: usize,
     /// Whether the client must take answers before anything else is dispatched.
@@ -52,8 +51,8 @@ impl Backlog {
     pub(super) const fn new(window: Option<usize>) -> Self {
         Self {
             window,
-            messages: BTreeMap::new(),
-            ids: BTreeMap::new(),
+            messages: OrderedMap::new(),
+            ids: OrderedMap::new(),
             next: 0,
             bytes: 0,
             blocked: false,

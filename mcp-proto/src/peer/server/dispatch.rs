@@ -1,7 +1,6 @@
 //! Inputs of a server: messages, the end of the link, timeouts; and the dispatch of the client's requests to the
 //! protocol's own handlers, or to the application.
 
-use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use super::admit::{AdmittedRequest, RequestDetails, admit};
@@ -10,6 +9,7 @@ use super::event::RequestContext;
 use super::session::Session;
 use super::subscriptions::Subscriptions;
 use super::{Cancellation, CloseReason, Diagnostic, Event, PendingRequest, Phase, Server, text_bytes};
+use crate::ordered_map::OrderedMap;
 #[cfg(all(feature = "std", feature = "http"))]
 use crate::peer::MessageCharge;
 use crate::peer::event_queue::Pressure;
@@ -368,7 +368,7 @@ impl Server {
 /// The default for a name or version that a client leaves out.
 const UNKNOWN: &str = "unknown";
 
-type Members = BTreeMap<String, Json>;
+type Members = OrderedMap<String, Json>;
 
 /// The members of `clientInfo` in the parameters of `initialize`; none if it is absent or `null`.
 fn client_info(params: &Members) -> Option<Members> {

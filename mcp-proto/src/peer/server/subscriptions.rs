@@ -3,12 +3,11 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions>
 
-use alloc::collections::BTreeSet;
-
 use super::answer::{internal_error, missing_capabilities, resource_not_found};
 use super::{Event, PendingRequest, Server};
 use crate::inline_map::InlineMap;
 use crate::lazy_box::Initial;
+use crate::ordered_set::OrderedSet;
 use crate::peer::encode::write_notification;
 use crate::peer::topic::{ListKind, Topic};
 use crate::peer::{AnyResult, InboundId, Outbox, ResultDefaults};
@@ -192,7 +191,7 @@ pub(super) fn grant(
 }
 
 fn deduplicated(names: &[String]) -> Vec<String> {
-    let mut seen = BTreeSet::new();
+    let mut seen = OrderedSet::new();
     names.iter().filter(|name| seen.insert(name.as_str())).cloned().collect()
 }
 

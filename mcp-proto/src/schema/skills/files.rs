@@ -1,7 +1,5 @@
 //! The files of a skill as resources, and the entry that describes them.
 
-use alloc::collections::BTreeSet;
-
 use iri_string::percent_encode::PercentEncodedForUri;
 use iri_string::types::IriStr;
 
@@ -9,6 +7,7 @@ use super::frontmatter::Frontmatter;
 use super::yaml::FrontmatterError;
 use super::{DIRECTORY_MEDIA_TYPE, InvalidSkill, MAIN_FILE, MAX_BYTES, MAX_FILES, Skill, SkillFile};
 use crate::codec::percent_decode;
+use crate::ordered_set::OrderedSet;
 use crate::prelude::*;
 use crate::schema::{BlobResourceContents, Resource, ResourceContents};
 use crate::text::SafeText;
@@ -95,7 +94,7 @@ pub fn uri_within(folder: &str, path: &str) -> Option<String> {
 pub fn directories_within<'a>(directory: &str, uris: impl IntoIterator<Item = &'a str>) -> Vec<Resource> {
     let uris = uris.into_iter().filter(|_| directory.contains("://"));
     let paths = uris.filter_map(|uri| uri.strip_prefix(directory)?.strip_prefix('/'));
-    let segments: BTreeSet<&str> = paths.filter_map(|path| Some(path.split_once('/')?.0)).collect();
+    let segments: OrderedSet<&str> = paths.filter_map(|path| Some(path.split_once('/')?.0)).collect();
     let resource = |segment: &str| {
         let mut resource = Resource::new(format!("{directory}/{segment}"), name_of(segment));
         resource.mime_type = Some(DIRECTORY_MEDIA_TYPE.to_owned());

@@ -1,12 +1,11 @@
 //! The frontmatter of a `SKILL.md`: what a listing repeats, and a host compares with it.
 
-use alloc::collections::BTreeMap;
-
 use serde_json::Value;
 
 use super::plain_scalar;
 use super::yaml::{self, Fields, FrontmatterError, FrontmatterMismatch, Node};
 use super::{Json, Map, Skill};
+use crate::ordered_map::OrderedMap;
 use crate::prelude::*;
 use crate::rpc::write;
 use crate::schema::read::read_text;
@@ -161,7 +160,7 @@ fn write_node(node: &Node, out: &mut Vec<u8>) {
 
 /// The path of the first field that differs, or is listed twice.
 fn differing(fields: &Fields, listed: &Map<Json>) -> Option<String> {
-    let mut left: BTreeMap<&str, &Json> = BTreeMap::new();
+    let mut left: OrderedMap<&str, &Json> = OrderedMap::new();
     for (name, json) in listed {
         if left.insert(name, json).is_some() {
             return Some(name.into());

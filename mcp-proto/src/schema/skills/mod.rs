@@ -18,13 +18,13 @@ mod plain_scalar;
 mod yaml;
 
 use alloc::borrow::Cow;
-use alloc::collections::BTreeSet;
 use core::fmt;
 
 use super::object::object;
 use super::read::{Fit, Items, Read, expected};
 use super::write::serde_impls;
 use super::{Json, List, Map, Meta, PaginatedParams, Projection, Resource, WriteAt};
+use crate::ordered_set::OrderedSet;
 use crate::prelude::*;
 use crate::rpc::json_reader::NotJson;
 
@@ -320,7 +320,7 @@ impl Skill {
             return Err(InvalidSkill::Name);
         }
         let SkillFiles::Listed(files) = &self.resources else { return Ok(()) };
-        let mut seen = BTreeSet::new();
+        let mut seen = OrderedSet::new();
         for SkillFile { uri, .. } in files {
             if !is_within(folder, uri) {
                 return Err(InvalidSkill::Outside { uri: uri.clone() });

@@ -1,10 +1,9 @@
 //! The part of YAML that frontmatter may have.
 
-use alloc::collections::BTreeSet;
-
 use granit_parser::{ErrorKind, Event, Options, Parser, ScalarStyle, ScanError, StrInput};
 
 use super::plain_scalar;
+use crate::ordered_set::OrderedSet;
 use crate::prelude::*;
 
 /// The number of levels of the deepest frontmatter.
@@ -150,7 +149,7 @@ impl<'a> Events<'a> {
     }
 
     fn map(&mut self, level: usize) -> Result<Node, FrontmatterError> {
-        let (mut fields, mut names) = (Vec::new(), BTreeSet::new());
+        let (mut fields, mut names) = (Vec::new(), OrderedSet::new());
         loop {
             let (event, line) = self.next()?;
             if matches!(event, Event::MappingEnd) {

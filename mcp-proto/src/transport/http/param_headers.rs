@@ -24,12 +24,12 @@
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#custom-headers-from-tool-parameters>
 
 use alloc::borrow::Cow;
-use alloc::collections::BTreeMap;
 
 use memchr::memmem;
 use serde_json::value::RawValue;
 
 use crate::codec::header::{self, HeaderValueError};
+use crate::ordered_map::OrderedMap;
 use crate::prelude::*;
 use crate::rpc::json_reader::{NotJson, Reader};
 use crate::rpc::{JsonStr, Raw};
@@ -47,7 +47,7 @@ pub struct ParamHeaders {
 
 /// The properties of an object that are mirrored, or that contain mirrored properties.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Properties(BTreeMap<Box<str>, Param>);
+struct Properties(OrderedMap<Box<str>, Param>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Param {

@@ -1,11 +1,11 @@
 //! Exchanges and sessions of a server over HTTP.
 
-use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::sync::Arc;
 use core::cell::RefCell;
 
 use super::{MachineReplayError, Replay, read};
+use crate::ordered_map::OrderedMap;
 use crate::peer::recorded::ServerCommand;
 use crate::peer::server::ServerTransport as _;
 use crate::prelude::*;
@@ -19,14 +19,14 @@ use crate::{Bytes, Instant};
 
 /// The servers of a connection, by their machines' numbers.
 #[derive(Default)]
-pub(super) struct Servers(BTreeMap<usize, Rc<Server>>);
+pub(super) struct Servers(OrderedMap<usize, Rc<Server>>);
 
 /// What the exchanges and sessions of a server have in common.
 struct Server {
     setup: Setup,
     budget: RefCell<ByteBudget>,
     /// The messages that exchanges have for sessions, by the exchanges' numbers.
-    posts: RefCell<BTreeMap<usize, Post>>,
+    posts: RefCell<OrderedMap<usize, Post>>,
 }
 
 impl Server {

@@ -17,7 +17,6 @@
 mod sealing;
 
 use alloc::borrow::Cow;
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::future::{Future, pending, poll_fn};
 use core::pin::Pin;
@@ -35,6 +34,7 @@ use crate::UnixTime;
 use crate::front::Error;
 use crate::front::handler_error::HandlerError;
 use crate::front::wakers::{WaitPoint, Waiters, WaitingTask, Wakers, lock, update};
+use crate::ordered_map::OrderedMap;
 use crate::peer::server::{NONCE_BYTES, check_content, missing_capabilities, required_capabilities};
 use crate::peer::{Outcome, Principal, RequestError};
 use crate::prelude::*;
@@ -80,7 +80,7 @@ struct Round {
     /// The answers and `run_once` values of earlier attempts, extended by this one.
     sealed: SealedAnswers,
     /// The answers that this attempt brought and the handler has not requested yet.
-    fresh: BTreeMap<String, Raw>,
+    fresh: OrderedMap<String, Raw>,
     /// The pending input requests, in the order in which they were made, each with the number of its waiters.
     wanted: Vec<(String, InputRequest, usize)>,
     /// The number of `run_once` calls whose work is in progress.
@@ -99,9 +99,9 @@ struct AttemptStart {
 #[derive(Default, Serialize, Deserialize)]
 struct SealedAnswers {
     #[serde(rename = "a")]
-    answers: BTreeMap<String, Raw>,
+    answers: OrderedMap<String, Raw>,
     #[serde(rename = "k")]
-    kept: BTreeMap<String, Raw>,
+    kept: OrderedMap<String, Raw>,
     /// The number of attempts so far; 0 in a state of a version that did not count them.
     #[serde(rename = "n", default)]
     attempts: u32,
@@ -111,7 +111,7 @@ struct SealedAnswers {
 #[derive(Deserialize)]
 struct AttemptParams {
     #[serde(rename = "inputResponses")]
-    answers: Option<BTreeMap<String, Raw>>,
+    answers: Option<OrderedMap<String, Raw>>,
     #[serde(rename = "requestState")]
     state: Option<String>,
 }

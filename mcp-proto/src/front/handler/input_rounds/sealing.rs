@@ -1,6 +1,5 @@
 //! Request states: their sealing by a router, and their binding to one request of one principal.
 
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
@@ -10,6 +9,7 @@ use serde::Serialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 use crate::front::clock::Entropy;
+use crate::ordered_map::OrderedMap;
 use crate::peer::Principal;
 use crate::peer::server::{SealKey, Sealer};
 use crate::prelude::*;
@@ -142,7 +142,7 @@ impl<'de> Visitor<'de> for CanonicalJson {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vec<u8>, A::Error> {
-        let mut members = BTreeMap::new();
+        let mut members = OrderedMap::new();
         while let Some(name) = map.next_key::<String>()? {
             if members.insert(name, map.next_value_seed(Self { omitted: &[] })?).is_some() {
                 return Err(A::Error::custom("a member occurs twice"));

@@ -2,11 +2,12 @@
 
 mod schema_types;
 
-use alloc::collections::{BTreeMap, BTreeSet};
 use core::fmt::Write as _;
 
 use self::schema_types::{ANY_OBJECT, Document, Position, Schema, TypeNames, bare, comment, member_name};
 use super::named_items::Entry;
+use crate::ordered_map::OrderedMap;
+use crate::ordered_set::OrderedSet;
 use crate::prelude::*;
 use crate::schema::Tool;
 
@@ -116,10 +117,10 @@ struct Declared {
 
 /// The indices of the tools that are shown: those within an equal share of their server, then others while there is room,
 /// so that no server crowds out the others.
-fn shown_within(tools: &[(Entry<'_, Tool>, Declared)], mut room: usize) -> BTreeSet<usize> {
-    let mut used: BTreeMap<&str, usize> = tools.iter().map(|(tool, _)| (tool.server, 0)).collect();
+fn shown_within(tools: &[(Entry<'_, Tool>, Declared)], mut room: usize) -> OrderedSet<usize> {
+    let mut used: OrderedMap<&str, usize> = tools.iter().map(|(tool, _)| (tool.server, 0)).collect();
     let share = room.checked_div(used.len()).unwrap_or(room);
-    let mut shown = BTreeSet::new();
+    let mut shown = OrderedSet::new();
     for is_shared in [true, false] {
         for (index, (tool, declared)) in tools.iter().enumerate() {
             let bytes = declared.function.len().saturating_add(declared.types.len());

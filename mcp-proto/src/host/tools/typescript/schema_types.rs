@@ -1,6 +1,6 @@
 //! The TypeScript types of JSON schemas, and texts of a server in comments, strings and names.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use core::fmt::Write as _;
 
 use serde_json::{Map, Value};
@@ -8,6 +8,8 @@ use serde_json::{Map, Value};
 use super::TypeScriptLimits;
 use crate::consent::SafeText;
 use crate::host::tools::{QuotedText, prefix_of};
+use crate::ordered_map::OrderedMap;
+use crate::ordered_set::OrderedSet;
 use crate::prelude::*;
 use crate::schema::Json;
 
@@ -28,8 +30,8 @@ impl Schema {
 /// Names of types, each used once.
 #[derive(Default)]
 pub(super) struct TypeNames {
-    used: BTreeSet<String>,
-    counts: BTreeMap<String, usize>,
+    used: OrderedSet<String>,
+    counts: OrderedMap<String, usize>,
 }
 
 impl TypeNames {
@@ -62,7 +64,7 @@ pub(super) struct Document<'a> {
     room: &'a mut usize,
     names: &'a mut TypeNames,
     /// The types that references name.
-    aliases: BTreeMap<&'a str, Alias>,
+    aliases: OrderedMap<&'a str, Alias>,
     queue: VecDeque<(&'a str, &'a Value)>,
     pub(super) declared: String,
 }
@@ -118,7 +120,7 @@ impl<'a> Document<'a> {
         room: &'a mut usize,
         names: &'a mut TypeNames,
     ) -> Self {
-        let (aliases, queue) = (BTreeMap::new(), VecDeque::new());
+        let (aliases, queue) = (OrderedMap::new(), VecDeque::new());
         let declared = String::new();
         Self { root: &schema.0, tool, what, limits, room, names, aliases, queue, declared }
     }
@@ -226,7 +228,7 @@ impl<'a> Document<'a> {
             _ if has(&["items", "prefixItems"]) => vec!["array"],
             _ => return unknown(),
         };
-        let (mut parts, mut seen) = (Vec::new(), BTreeSet::new());
+        let (mut parts, mut seen) = (Vec::new(), OrderedSet::new());
         for name in types.into_iter().filter(|name| seen.insert(*name)) {
             parts.push(match name {
                 "string" | "boolean" | "null" => name.into(),
@@ -241,7 +243,7 @@ impl<'a> Document<'a> {
 
     fn object(&mut self, members: &'a Map<String, Value>, position: Position) -> String {
         let names = members.get("required").and_then(Value::as_array);
-        let required: BTreeSet<&str> = names.into_iter().flatten().filter_map(Value::as_str).collect();
+        let required: OrderedSet<&str> = names.into_iter().flatten().filter_map(Value::as_str).collect();
         let empty = Map::new();
         let properties = members.get("properties").and_then(Value::as_object);
         let known = properties.unwrap_or(&empty);
@@ -416,7 +418,7 @@ fn intersection(mut parts: Vec<String>) -> String {
 
 /// Joins the parts, each once, in order.
 fn joined(mut parts: Vec<String>, operator: &str, shown: fn(&str) -> &str) -> String {
-    let mut seen = BTreeSet::new();
+    let mut seen = OrderedSet::new();
     parts.retain(|part| seen.insert(part.clone()));
     match parts.as_mut_slice() {
         [] => unknown(),

@@ -9,11 +9,12 @@
 //! | the server invalidates an answer | it is removed |
 //! | there are too many answers, or too many bytes | the least recently used answers are removed |
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::time::Duration;
 
 use crate::Instant;
+use crate::ordered_map::OrderedMap;
 use crate::prelude::*;
 use crate::rpc::Raw;
 use crate::schema::{CacheScope, Json, MethodInfo, peek};
@@ -73,9 +74,9 @@ struct CachedEntry {
 #[derive(Debug)]
 pub(in crate::peer::client) struct CacheStore {
     config: CacheConfig,
-    entries: BTreeMap<CacheKey, CachedEntry>,
+    entries: OrderedMap<CacheKey, CachedEntry>,
     /// The keys in the order of their last use.
-    recency: BTreeMap<u64, CacheKey>,
+    recency: OrderedMap<u64, CacheKey>,
     bytes: usize,
     /// Logical clock: counts steps.
     clock: u64,
@@ -83,7 +84,7 @@ pub(in crate::peer::client) struct CacheStore {
     /// cleared.
     epoch: u64,
     /// The step at which all answers of a method were last invalidated.
-    invalidated: BTreeMap<&'static str, u64>,
+    invalidated: OrderedMap<&'static str, u64>,
     /// The resources that were changed last, oldest first.
     recent_changes: VecDeque<(u64, &'static str, Box<str>)>,
 }
@@ -92,12 +93,12 @@ impl CacheStore {
     pub(in crate::peer::client) fn new(config: CacheConfig) -> Self {
         Self {
             config,
-            entries: BTreeMap::new(),
-            recency: BTreeMap::new(),
+            entries: OrderedMap::new(),
+            recency: OrderedMap::new(),
             bytes: 0,
             clock: 0,
             epoch: 0,
-            invalidated: BTreeMap::new(),
+            invalidated: OrderedMap::new(),
             recent_changes: VecDeque::new(),
         }
     }

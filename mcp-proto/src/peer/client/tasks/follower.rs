@@ -19,10 +19,12 @@
 //! <https://modelcontextprotocol.io/extensions/tasks>
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks>
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use crate::Instant;
+use crate::ordered_map::OrderedMap;
+use crate::ordered_set::OrderedSet;
 use crate::peer::client::input_requests::InputSetId;
 use crate::peer::event_queue::MakeOwned;
 use crate::peer::task::{TaskReport, TaskSnapshot};
@@ -51,11 +53,11 @@ pub(super) enum FollowAction {
     /// Request the result of the task (2025-11-25).
     Result(ResultWait),
     /// Send these answers to the task (2026-07-28).
-    Update(BTreeMap<String, Raw>),
+    Update(OrderedMap<String, Raw>),
     /// Cancel the task.
     Cancel,
     /// Ask the application for these inputs.
-    RequestInput(BTreeMap<String, Raw>),
+    RequestInput(OrderedMap<String, Raw>),
     /// Withdraw the open input requests to the application.
     WithdrawInput,
     /// Report the status of the task to the application.
@@ -85,7 +87,7 @@ pub(super) enum TaskInputMode {
 /// Answers for a task's input requests.
 #[derive(Debug)]
 struct InputUpdate {
-    answers: BTreeMap<String, Raw>,
+    answers: OrderedMap<String, Raw>,
     failures: u32,
 }
 
@@ -97,7 +99,7 @@ pub(in crate::peer::client) struct Follower {
     /// The last report to the application.
     last_report: Option<Box<TaskReport>>,
     /// The keys of all inputs that the task has asked for.
-    keys: BTreeSet<String>,
+    keys: OrderedSet<String>,
     max_keys: usize,
     /// Whether input requests are passed on to the application.
     input_mode: TaskInputMode,
@@ -158,7 +160,7 @@ impl Follower {
             era,
             id,
             last_report: None,
-            keys: BTreeSet::new(),
+            keys: OrderedSet::new(),
             max_keys: most_keys,
             input_mode: asks,
             open_inputs: 0,
@@ -241,7 +243,7 @@ impl Follower {
     }
 
     /// Handles the application's answers to `FollowAction::RequestInput`, or its failure to give them.
-    pub(super) fn handle_input(&mut self, answers: Result<BTreeMap<String, Raw>, Outcome>) {
+    pub(super) fn handle_input(&mut self, answers: Result<OrderedMap<String, Raw>, Outcome>) {
         self.open_inputs = self.open_inputs.saturating_sub(1);
         if self.is_over {
             return;
@@ -412,7 +414,7 @@ impl Follower {
     /// Passes on inputs with new keys to the application. Returns whether the task continues.
     ///
     /// Each key stands for one input request, permanently.
-    fn request_input(&mut self, mut requests: BTreeMap<String, Raw>) -> bool {
+    fn request_input(&mut self, mut requests: OrderedMap<String, Raw>) -> bool {
         if self.input_mode == TaskInputMode::Manual {
             return true;
         }

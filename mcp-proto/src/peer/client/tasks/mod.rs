@@ -5,12 +5,14 @@
 
 pub(super) mod follower;
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use follower::{FollowAction, FollowedTask, Follower, ResultWait, TaskInputMode, TaskOrigin};
 
 use crate::Instant;
+use crate::ordered_map::OrderedMap;
+use crate::ordered_set::OrderedSet;
 use crate::peer::task::{TaskCommand, TaskSnapshot};
 use crate::peer::{
     AnyParams, InputError, InputMode, InvalidAnswerError, Outbox, Outcome, RequestError, RequestId,
@@ -32,7 +34,7 @@ use super::{Client, Event, Phase};
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
     /// The followed tasks, each with a request that follows it.
-    followed: BTreeSet<(String, RequestId)>,
+    followed: OrderedSet<(String, RequestId)>,
     /// The outcomes of the machine's own requests that are not processed yet.
     completed: VecDeque<(RequestOwner, Outcome)>,
     pub(super) support: ToolTaskSupport,
@@ -338,7 +340,7 @@ impl Client {
     }
 
     /// Asks the application for the input that a task needs.
-    fn ask_application(&mut self, id: RequestId, requests: BTreeMap<String, Raw>) {
+    fn ask_application(&mut self, id: RequestId, requests: OrderedMap<String, Raw>) {
         let asked: Result<Vec<_>, _> =
             requests.into_iter().map(|(key, request)| RawInputRequest::read(key, &request)).collect();
         let set = match asked {
@@ -435,7 +437,7 @@ pub(in crate::peer::client) struct ToolTaskSupport {
     /// Whether tool calls can become tasks at all.
     is_offered: bool,
     /// The tools that can, and whether they must.
-    tools: BTreeMap<String, TaskSupport>,
+    tools: OrderedMap<String, TaskSupport>,
 }
 
 impl ToolTaskSupport {

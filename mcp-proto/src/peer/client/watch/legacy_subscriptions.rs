@@ -11,12 +11,13 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2025-11-25/server/resources#subscriptions>
 
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use core::time::Duration;
 
 use crate::Instant;
 use crate::backoff::BackoffTimer;
+use crate::ordered_map::OrderedMap;
+use crate::ordered_set::OrderedSet;
 use crate::peer::RequestId;
 
 use super::{RefusalKind, RetryClass, WatchAction, WatchConfig};
@@ -40,23 +41,23 @@ struct ResourceSubscription {
 
 #[derive(Debug)]
 pub(super) struct LegacySubscriptions {
-    subscriptions: BTreeMap<Arc<str>, ResourceSubscription>,
+    subscriptions: OrderedMap<Arc<str>, ResourceSubscription>,
     /// The resources of the requests in flight.
-    in_flight: BTreeMap<RequestId, Arc<str>>,
+    in_flight: OrderedMap<RequestId, Arc<str>>,
     /// Resources that may need a request.
-    due: BTreeSet<Arc<str>>,
+    due: OrderedSet<Arc<str>>,
     /// Resources whose requests failed, to be retried later.
-    failed: BTreeSet<Arc<str>>,
+    failed: OrderedSet<Arc<str>>,
     backoff: BackoffTimer,
 }
 
 impl LegacySubscriptions {
     pub(super) fn new(config: &WatchConfig) -> Self {
         Self {
-            subscriptions: BTreeMap::new(),
-            in_flight: BTreeMap::new(),
-            due: BTreeSet::new(),
-            failed: BTreeSet::new(),
+            subscriptions: OrderedMap::new(),
+            in_flight: OrderedMap::new(),
+            due: OrderedSet::new(),
+            failed: OrderedSet::new(),
             backoff: config.backoff_timer(),
         }
     }
@@ -78,7 +79,7 @@ impl LegacySubscriptions {
 
     /// Subscribes to all resources again, because the server has lost the session.
     pub(super) fn resubscribe_all(&mut self) {
-        for (uri, subscription) in &mut self.subscriptions {
+        for (uri, subscription) in self.subscriptions.iter_mut() {
             match subscription.state {
                 SubscriptionState::Subscribing | SubscriptionState::Unsubscribing => {
                     subscription.outdated = true

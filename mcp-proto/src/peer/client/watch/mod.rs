@@ -10,12 +10,12 @@ mod modern_subscription;
 mod notify;
 mod registry;
 
-use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use core::time::Duration;
 
 use crate::Instant;
 use crate::backoff::{Backoff, BackoffTimer};
+use crate::ordered_set::OrderedSet;
 use crate::peer::event_queue::EventQueue;
 use crate::peer::topic::{ListKind, Topic};
 use crate::peer::{LostReason, Outcome, RequestError, RequestId, RetryAdvice, TransportError};
@@ -199,7 +199,7 @@ display_text! { WatchEnd:
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "a filter does nothing without a watch"]
 #[cfg_attr(feature = "trace-file", derive(serde::Serialize, serde::Deserialize))]
-pub struct WatchFilter(BTreeSet<Topic>);
+pub struct WatchFilter(OrderedSet<Topic>);
 
 impl WatchFilter {
     /// A filter that covers nothing.
@@ -288,7 +288,7 @@ impl WatchFilter {
 
     /// The part of this filter that a server grants by answering with `filter`.
     fn granted(&self, filter: &SubscriptionFilter) -> Self {
-        let names = |names: &Option<Vec<String>>| -> BTreeSet<Arc<str>> {
+        let names = |names: &Option<Vec<String>>| -> OrderedSet<Arc<str>> {
             names.iter().flatten().map(|name| name.as_str().into()).collect()
         };
         let (uris, tasks) = (names(&filter.resource_subscriptions), names(&filter.task_ids));

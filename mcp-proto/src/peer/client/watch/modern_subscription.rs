@@ -14,11 +14,11 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions>
 
-use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use crate::Instant;
 use crate::backoff::BackoffTimer;
+use crate::ordered_map::OrderedMap;
 use crate::peer::{Outcome, RequestId};
 
 use super::{ChannelKind, OnServerEnd, RefusalKind, RetryClass, WatchAction, WatchConfig, WatchFilter};
@@ -72,7 +72,7 @@ pub(super) struct ModernSubscription {
     opening: Option<PendingListen>,
     open: Option<OpenListen>,
     /// Replaced listen requests, with the time at which they are ended.
-    replaced: BTreeMap<RequestId, Instant>,
+    replaced: OrderedMap<RequestId, Instant>,
     backoff: BackoffTimer,
 }
 
@@ -83,7 +83,7 @@ impl ModernSubscription {
             on_server_end: config.on_server_end,
             opening: None,
             open: None,
-            replaced: BTreeMap::new(),
+            replaced: OrderedMap::new(),
             backoff: config.backoff_timer(),
         }
     }

@@ -1,8 +1,8 @@
 //! Events for watches: changes and states.
 
-use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 
+use crate::ordered_set::OrderedSet;
 use crate::peer::Outcome;
 use crate::peer::client::Event;
 use crate::peer::event_queue::{EventQueue, Pressure};
@@ -61,7 +61,7 @@ impl WatchRegistry {
                 }
             }
         }
-        let mut done = BTreeSet::new();
+        let mut done = OrderedSet::new();
         for (id, parent) in above {
             notified = true;
             if !done.insert(id) || self.pending.has_change(id, &topic) {
@@ -84,7 +84,7 @@ impl WatchRegistry {
     /// Interrupts all watches, because notifications no longer arrive.
     pub(super) fn interrupt(&mut self, events: &mut EventQueue<Event>) {
         let mut interrupted = Vec::new();
-        for (&id, watch) in &mut self.watches {
+        for (&id, watch) in self.watches.iter_mut() {
             watch.reported_missing = None;
             if core::mem::take(&mut watch.is_covered) {
                 watch.stale = true;

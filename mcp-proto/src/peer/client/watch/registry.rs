@@ -1,8 +1,8 @@
 //! The watches of a connection, by topic.
 
-use alloc::collections::{BTreeMap, BTreeSet};
-
 use crate::Instant;
+use crate::ordered_map::OrderedMap;
+use crate::ordered_set::OrderedSet;
 use crate::peer::client::{Event, ServerInfo};
 use crate::peer::event_queue::EventQueue;
 use crate::peer::topic::{ListKind, Topic};
@@ -81,10 +81,10 @@ impl LegacyWatches {
 #[derive(Debug)]
 pub(super) struct WatchRegistry {
     pub(super) config: WatchConfig,
-    pub(super) watches: BTreeMap<WatchId, Watch>,
+    pub(super) watches: OrderedMap<WatchId, Watch>,
     next: u64,
     /// The watches of each topic.
-    pub(super) index: BTreeMap<Topic, BTreeSet<WatchId>>,
+    pub(super) index: OrderedMap<Topic, OrderedSet<WatchId>>,
     pub(super) mechanism: WatchMechanism,
     /// Whether this client may watch tasks.
     can_watch_tasks: bool,
@@ -94,7 +94,7 @@ pub(super) struct WatchRegistry {
     /// Requests that have ended and are not processed yet.
     pub(super) ended: Vec<(RequestId, Outcome)>,
     /// Requests whose outcomes are ignored.
-    pub(super) abandoned: BTreeSet<RequestId>,
+    pub(super) abandoned: OrderedSet<RequestId>,
     /// Whether `drive` may have work to do.
     pub(super) dirty: bool,
 }
@@ -103,15 +103,15 @@ impl WatchRegistry {
     pub(super) fn new(config: WatchConfig, asks_tasks: bool) -> Self {
         Self {
             config,
-            watches: BTreeMap::new(),
+            watches: OrderedMap::new(),
             next: 1,
-            index: BTreeMap::new(),
+            index: OrderedMap::new(),
             mechanism: WatchMechanism::Unknown,
             can_watch_tasks: asks_tasks,
             lacks_event_stream: false,
             pending: PendingEvents::default(),
             ended: Vec::new(),
-            abandoned: BTreeSet::new(),
+            abandoned: OrderedSet::new(),
             dirty: false,
         }
     }
@@ -210,8 +210,8 @@ impl WatchRegistry {
 /// it leaves the queue.
 #[derive(Debug, Default)]
 pub(super) struct PendingEvents {
-    changes: BTreeMap<(WatchId, Topic), (Option<Raw>, ChangeEvidence)>,
-    states: BTreeMap<WatchId, WatchState>,
+    changes: OrderedMap<(WatchId, Topic), (Option<Raw>, ChangeEvidence)>,
+    states: OrderedMap<WatchId, WatchState>,
 }
 
 impl PendingEvents {

@@ -8,13 +8,12 @@
 //! | `complete` | the same | the last part; if it has its own `content`, that is the complete content |
 //! | `error` | an error, or a message with one | the request has failed |
 
-use alloc::collections::BTreeMap;
-
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use crate::Instant;
 use crate::codec::SseEvent;
+use crate::ordered_map::OrderedMap;
 use crate::peer::client::{Event, RequestOwner};
 use crate::peer::{InvalidAnswerError, Leniency, RequestId, ResultChunks};
 use crate::prelude::*;
@@ -29,7 +28,7 @@ use super::response::{ExchangeOutcome, http_error};
 const CONTENT: &str = "content";
 
 type Answer = Result<Raw, ErrorObject>;
-type Members<'a> = BTreeMap<Box<str>, &'a RawValue>;
+type Members<'a> = OrderedMap<Box<str>, &'a RawValue>;
 
 impl ResultChunks {
     /// Adds the part in an event's data; returns whether it could be read.

@@ -1,7 +1,7 @@
 //! Client output: messages queued for sending, and actions for the driver.
 
 use alloc::borrow::Cow;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::mem;
 
@@ -10,6 +10,7 @@ use memchr::memchr2;
 
 use crate::codec::header::encode;
 use crate::inline_map::InlineMap;
+use crate::ordered_map::OrderedMap;
 use crate::peer::{Carriage, CarriageEnd, EncodedRequest, MessageKind, Outbox, RequestError};
 use crate::prelude::*;
 use crate::redact::url_without_secrets;
@@ -130,7 +131,7 @@ pub(super) struct HttpOutbox {
     posts: VecDeque<OneWayMessage>,
     opening: InlineMap<ExchangeId, HttpRequest>,
     aborts: VecDeque<ExchangeId>,
-    pub(super) challenges: BTreeMap<ExchangeId, AuthorizationRequired>,
+    pub(super) challenges: OrderedMap<ExchangeId, AuthorizationRequired>,
     bytes: usize,
 }
 

@@ -4,11 +4,10 @@
 //!
 //! It is read from the pages of tools that the application requested, and those requested after a call had wrong headers.
 
-use alloc::collections::BTreeMap;
-
 use serde_json::value::RawValue;
 
 use crate::Instant;
+use crate::ordered_map::OrderedMap;
 use crate::peer::client::Diagnostic;
 use crate::peer::{CarriageState, EncodedRequest, RequestId};
 use crate::prelude::*;
@@ -40,7 +39,7 @@ impl CatalogTool {
 /// The listed tools with mirrored parameters or repeatable calls, and the relisting in progress.
 #[derive(Debug, Default)]
 pub(super) struct ToolCatalog {
-    tools: BTreeMap<Box<str>, CatalogTool>,
+    tools: OrderedMap<Box<str>, CatalogTool>,
     bytes: usize,
     pub(super) relisting: Option<ToolRelisting>,
 }

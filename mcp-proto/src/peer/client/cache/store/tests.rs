@@ -1,9 +1,8 @@
-use alloc::collections::BTreeMap;
-
 use proptest::prelude::*;
 
 use super::super::read_freshness;
 use super::*;
+use crate::ordered_map::OrderedMap;
 use crate::schema::{Discover, ListPrompts, ListTools, Method, MethodInfo, ReadResource};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -61,7 +60,7 @@ impl CacheStore {
         let bytes: usize =
             self.entries.iter().map(|(key, kept)| charge(key, kept.result.as_bytes().len())).sum();
         assert_eq!(self.bytes, bytes);
-        let by_use: BTreeMap<u64, CacheKey> =
+        let by_use: OrderedMap<u64, CacheKey> =
             self.entries.iter().map(|(key, kept)| (kept.used_at, key.clone())).collect();
         assert_eq!(self.recency, by_use);
         assert!(self.recent_changes.len() <= MAX_RECENT_CHANGES);
@@ -369,7 +368,7 @@ proptest! {
         let (mut now, mut context, mut serial) = (0_u64, 0_usize, 0_usize);
         let mut asked: Vec<PendingFill> = Vec::new();
         // Keyed by the text of the result; everything requested before the step is obsolete.
-        let mut told: BTreeMap<String, StoredAnswer> = BTreeMap::new();
+        let mut told: OrderedMap<String, StoredAnswer> = OrderedMap::new();
         let mut outdated: Vec<(usize, Option<usize>)> = Vec::new();
         for step in steps {
             serial += 1;
@@ -394,7 +393,7 @@ proptest! {
                 Step::Answer { .. } => {}
                 Step::Find(uri) => {
                     if let Some(found) = store.find(at(now), &read(URIS[uri])) {
-                        let told = &told[found.as_str()];
+                        let told = told.get(found.as_str()).unwrap();
                         prop_assert!(!told.dead && now < told.until && told.uri == uri);
                         prop_assert!(told.public || told.context == context);
                         prop_assert!(told.asked < serial);

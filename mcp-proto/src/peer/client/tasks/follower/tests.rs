@@ -3,11 +3,11 @@
 mod failures;
 mod legacy;
 
-use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use super::{FollowAction, Follower, MAX_FAILURES, ResultWait, TaskInputMode, TaskSnapshot};
 use crate::Instant;
+use crate::ordered_map::OrderedMap;
 use crate::peer::{LostReason, Outcome, RetryAdvice, TransportError};
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, code};
@@ -20,7 +20,7 @@ fn raw(text: impl Into<String>) -> Raw {
 }
 
 fn text(act: &FollowAction) -> String {
-    let keys = |of: &BTreeMap<String, Raw>| of.keys().cloned().collect::<Vec<_>>().join("+");
+    let keys = |of: &OrderedMap<String, Raw>| of.keys().cloned().collect::<Vec<_>>().join("+");
     match act {
         FollowAction::Get => "get".into(),
         FollowAction::Result(ResultWait::Short) => "result".into(),

@@ -1,6 +1,6 @@
 //! Response bodies in progress: each one is a client connection, as far as a session can tell.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use core::num::NonZeroU64;
 use core::time::Duration;
 
@@ -9,6 +9,7 @@ use bytes::Bytes;
 use crate::Instant;
 use crate::inline_map::{InlineMap, InlineQueue};
 use crate::lazy_box::Initial;
+use crate::ordered_map::OrderedMap;
 use crate::prelude::*;
 use crate::rpc::Pending;
 use crate::transport::http::server::Setup;
@@ -345,9 +346,9 @@ const DELIVERED_PART: usize = 16;
 /// size.
 #[derive(Debug)]
 pub(super) struct EventStore {
-    streams: BTreeMap<u64, StoredStream>,
+    streams: OrderedMap<u64, StoredStream>,
     /// The stream of each event, by the event's position in the order of all events.
-    order: BTreeMap<u64, u64>,
+    order: OrderedMap<u64, u64>,
     next: u64,
     bytes: usize,
     /// The delivered streams and when each expires, oldest first.
@@ -380,8 +381,8 @@ struct StoredEvent {
 impl EventStore {
     const fn new() -> Self {
         Self {
-            streams: BTreeMap::new(),
-            order: BTreeMap::new(),
+            streams: OrderedMap::new(),
+            order: OrderedMap::new(),
             next: 0,
             bytes: 0,
             delivered: VecDeque::new(),

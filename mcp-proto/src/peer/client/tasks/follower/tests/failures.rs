@@ -105,7 +105,7 @@ fn follower_sends_postponed_requests_later() {
     run.poll(&asking(&["a"]));
     run.answers(&["a"]);
     run.actions();
-    run.follower.postpone(run.now, &FollowAction::Update(BTreeMap::new()));
+    run.follower.postpone(run.now, &FollowAction::Update(OrderedMap::new()));
     run.wait();
     run.expect(&["update a", "get"]);
     run.follower.postpone(run.now, &FollowAction::Get);
