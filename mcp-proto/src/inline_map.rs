@@ -5,14 +5,14 @@ use alloc::collections::vec_deque::VecDeque;
 
 use crate::ordered_map::{self, OrderedMap};
 
-/// An ordered map that stores a single entry inline and several entries in a tree.
+/// An ordered map that stores a single entry inline and several entries in an [`OrderedMap`].
 #[derive(Clone, Debug)]
 pub(crate) struct InlineMap<K, V>(Entries<K, V>);
 
 #[derive(Clone, Debug)]
 enum Entries<K, V> {
     Inline(Option<(K, V)>),
-    Tree(OrderedMap<K, V>),
+    Several(OrderedMap<K, V>),
 }
 
 impl<K, V> Default for InlineMap<K, V> {
@@ -29,7 +29,7 @@ impl<K, V> InlineMap<K, V> {
     pub(crate) fn len(&self) -> usize {
         match &self.0 {
             Entries::Inline(only) => usize::from(only.is_some()),
-            Entries::Tree(tree) => tree.len(),
+            Entries::Several(several) => several.len(),
         }
     }
 
@@ -39,8 +39,8 @@ impl<K, V> InlineMap<K, V> {
 
     pub(crate) fn iter(&self) -> Iter<'_, K, V> {
         match &self.0 {
-            Entries::Inline(only) => Iter { only: only.as_ref(), tree: None },
-            Entries::Tree(tree) => Iter { only: None, tree: Some(tree.iter()) },
+            Entries::Inline(only) => Iter { only: only.as_ref(), several: None },
+            Entries::Several(several) => Iter { only: None, several: Some(several.iter()) },
         }
     }
 
@@ -53,11 +53,11 @@ impl<K, V> InlineMap<K, V> {
     }
 
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
-        let (only, tree) = match &mut self.0 {
+        let (only, several) = match &mut self.0 {
             Entries::Inline(only) => (only.as_mut(), None),
-            Entries::Tree(tree) => (None, Some(tree)),
+            Entries::Several(several) => (None, Some(several)),
         };
-        let several = tree.into_iter().flat_map(OrderedMap::values_mut);
+        let several = several.into_iter().flat_map(OrderedMap::values_mut);
         only.into_iter().map(|(_, value)| value).chain(several)
     }
 }
@@ -67,7 +67,7 @@ impl<K: Ord, V> InlineMap<K, V> {
         match &self.0 {
             Entries::Inline(Some((only, value))) => (only == key).then_some(value),
             Entries::Inline(None) => None,
-            Entries::Tree(tree) => tree.get(key),
+            Entries::Several(several) => several.get(key),
         }
     }
 
@@ -75,7 +75,7 @@ impl<K: Ord, V> InlineMap<K, V> {
         match &mut self.0 {
             Entries::Inline(Some((only, value))) => (only == key).then_some(value),
             Entries::Inline(None) => None,
-            Entries::Tree(tree) => tree.get_mut(key),
+            Entries::Several(several) => several.get_mut(key),
         }
     }
 
@@ -97,7 +97,7 @@ impl<K: Ord, V> InlineMap<K, V> {
                 None
             }
             Entries::Inline(only) => only.replace((key, value)).map(|(_, before)| before),
-            Entries::Tree(tree) => tree.insert(key, value),
+            Entries::Several(several) => several.insert(key, value),
         }
     }
 
@@ -106,7 +106,7 @@ impl<K: Ord, V> InlineMap<K, V> {
         self.make_room(&key);
         match &mut self.0 {
             Entries::Inline(only) => &mut only.get_or_insert_with(|| (key, make())).1,
-            Entries::Tree(tree) => tree.entry(key).or_insert_with(make),
+            Entries::Several(several) => several.entry(key).or_insert_with(make),
         }
     }
 
@@ -115,8 +115,8 @@ impl<K: Ord, V> InlineMap<K, V> {
         match &mut self.0 {
             Entries::Inline(Some((only, _))) if only != key => None,
             Entries::Inline(only) => only.take().map(|(_, value)| value),
-            Entries::Tree(tree) => {
-                let removed = tree.remove(key);
+            Entries::Several(several) => {
+                let removed = several.remove(key);
                 self.shrink();
                 removed
             }
@@ -126,31 +126,31 @@ impl<K: Ord, V> InlineMap<K, V> {
     pub(crate) fn pop_first(&mut self) -> Option<(K, V)> {
         match &mut self.0 {
             Entries::Inline(only) => only.take(),
-            Entries::Tree(tree) => {
-                let popped = tree.pop_first();
+            Entries::Several(several) => {
+                let popped = several.pop_first();
                 self.shrink();
                 popped
             }
         }
     }
 
-    /// Moves an inline entry into a tree, unless its key is this one.
+    /// Moves an inline entry into a map, unless its key is this one.
     fn make_room(&mut self, key: &K) {
         if let Entries::Inline(only) = &mut self.0
             && let Some(entry) = only.take_if(|(only, _)| only != key)
         {
-            let mut tree = OrderedMap::new();
-            tree.insert(entry.0, entry.1);
-            self.0 = Entries::Tree(tree);
+            let mut several = OrderedMap::new();
+            several.insert(entry.0, entry.1);
+            self.0 = Entries::Several(several);
         }
     }
 
     /// Frees the map's memory when a single entry is left in it: an `OrderedMap` keeps its list even when it is empty.
     fn shrink(&mut self) {
-        if let Entries::Tree(tree) = &mut self.0
-            && tree.len() <= 1
+        if let Entries::Several(several) = &mut self.0
+            && several.len() <= 1
         {
-            self.0 = Entries::Inline(tree.pop_first());
+            self.0 = Entries::Inline(several.pop_first());
         }
     }
 }
@@ -170,11 +170,11 @@ impl<K, V> IntoIterator for InlineMap<K, V> {
     type IntoIter = core::iter::Chain<core::option::IntoIter<(K, V)>, ordered_map::IntoIter<K, V>>;
 
     fn into_iter(self) -> Self::IntoIter {
-        let (only, tree) = match self.0 {
+        let (only, several) = match self.0 {
             Entries::Inline(only) => (only, OrderedMap::new()),
-            Entries::Tree(tree) => (None, tree),
+            Entries::Several(several) => (None, several),
         };
-        only.into_iter().chain(tree)
+        only.into_iter().chain(several)
     }
 }
 
@@ -182,7 +182,7 @@ impl<K, V> IntoIterator for InlineMap<K, V> {
 #[derive(Clone, Debug)]
 pub(crate) struct Iter<'a, K, V> {
     only: Option<&'a (K, V)>,
-    tree: Option<ordered_map::Iter<'a, K, V>>,
+    several: Option<ordered_map::Iter<'a, K, V>>,
 }
 
 impl<'a, K, V> Iterator for Iter<'a, K, V> {
@@ -191,7 +191,7 @@ impl<'a, K, V> Iterator for Iter<'a, K, V> {
     fn next(&mut self) -> Option<Self::Item> {
         match self.only.take() {
             Some((key, value)) => Some((key, value)),
-            None => self.tree.as_mut()?.next(),
+            None => self.several.as_mut()?.next(),
         }
     }
 }

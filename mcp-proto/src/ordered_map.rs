@@ -8,7 +8,6 @@
 
 use alloc::vec;
 use core::borrow::Borrow;
-use core::cmp::Ordering;
 use core::fmt;
 use core::iter::{Chain, Flatten};
 use core::marker::PhantomData;
@@ -93,13 +92,13 @@ impl<K, V> OrderedMap<K, V> {
     {
         let from = match range.start_bound() {
             Bound::Unbounded => Position { run: 0, at: 0 },
-            Bound::Included(key) => self.position(key, Ordering::Less),
-            Bound::Excluded(key) => self.position(key, Ordering::Equal),
+            Bound::Included(key) => self.before(key),
+            Bound::Excluded(key) => self.behind(key),
         };
         let to = match range.end_bound() {
             Bound::Unbounded => self.end(),
-            Bound::Included(key) => self.position(key, Ordering::Equal),
-            Bound::Excluded(key) => self.position(key, Ordering::Less),
+            Bound::Included(key) => self.behind(key),
+            Bound::Excluded(key) => self.before(key),
         };
         Iter { map: self, from, to }
     }
@@ -255,17 +254,21 @@ impl<K, V> OrderedMap<K, V> {
         found.map(|at| Position { run, at }).map_err(|at| Position { run, at })
     }
 
-    /// The place of the first entry that is not before a key, or with `Equal` the first behind it.
-    fn position<Q: Ord + ?Sized>(&self, key: &Q, before: Ordering) -> Position
+    /// The place of the first entry whose key is not less.
+    fn before<Q: Ord + ?Sized>(&self, key: &Q) -> Position
     where
         K: Borrow<Q>,
     {
-        match self.find(key) {
-            Ok(Position { run, at }) if before == Ordering::Equal => {
-                Position { run, at: at.saturating_add(1) }
-            }
-            Ok(at) | Err(at) => at,
-        }
+        self.find(key).unwrap_or_else(|place| place)
+    }
+
+    /// The place of the first entry whose key is greater.
+    fn behind<Q: Ord + ?Sized>(&self, key: &Q) -> Position
+    where
+        K: Borrow<Q>,
+    {
+        let after = |Position { run, at }| Position { run, at: at.saturating_add(1) };
+        self.find(key).map_or_else(|place| place, after)
     }
 
     fn end(&self) -> Position {
@@ -285,7 +288,7 @@ impl<K, V> OrderedMap<K, V> {
         &mut run.insert_mut(at, entry).1
     }
 
-    /// Splits a full run. Returns where the place in it is then.
+    /// Splits a full run. Returns where an entry of that place is inserted afterwards.
     #[cold]
     #[inline(never)]
     fn split(&mut self, place: Position) -> Position {

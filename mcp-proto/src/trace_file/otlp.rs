@@ -336,7 +336,7 @@ mod tests {
     fn ids_have_their_lengths_and_differ() {
         let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
         let spans = spans(&[(C, ping), (S, ping)]);
-        let ids: crate::ordered_set::OrderedSet<_> =
+        let ids: alloc::collections::BTreeSet<_> =
             spans.iter().map(|span| span["spanId"].as_str().unwrap()).collect();
         assert_eq!(ids.len(), 3);
         assert!(ids.iter().all(|id| id.len() == 16));
