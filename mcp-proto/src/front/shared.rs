@@ -231,7 +231,7 @@ impl<C: Core<M>, M: ?Sized> Shared<C, M> {
         self.with_events(|core, machine, wakers| act(core, machine, now, wakers))
     }
 
-    /// Like [`with`](Self::with), for a caller that has read the clock.
+    /// Like [`with`](Self::with), for a caller that has read the clock or needs no time.
     pub(crate) fn with_events<R>(&self, act: impl FnOnce(&mut C, &mut M, &mut Wakers) -> R) -> R {
         self.update(|core, machine, wakers| {
             let result = act(core, machine, wakers);
@@ -274,12 +274,12 @@ impl<C: Core<M>, M: ?Sized> Shared<C, M> {
 
     /// Takes the next notification for its handler, unless one is running.
     pub(crate) fn begin_notification(&self) -> Option<(Notification, C::Context)> {
-        self.with(|core, _, _, _| core.common().notifications.as_mut()?.begin())
+        self.with_events(|core, _, _| core.common().notifications.as_mut()?.begin())
     }
 
     /// Notes that the handler of a notification has finished.
     pub(crate) fn end_notification(&self) {
-        self.with(|core, _, _, _| core.common().notifications.as_mut().map(|queue| queue.finish()));
+        self.with_events(|core, _, _| core.common().notifications.as_mut().map(|queue| queue.finish()));
     }
 }
 
@@ -327,7 +327,7 @@ impl<C: Core<M>, M: ?Sized> WaitPoint for Shared<C, M> {
     type State = C;
 
     fn visit<R>(&self, act: impl FnOnce(&mut C, &mut Wakers) -> R) -> R {
-        self.with(|core, _, _, wakers| act(core, wakers))
+        self.with_events(|core, _, wakers| act(core, wakers))
     }
 
     fn waiters<'s>(&self, core: &'s mut C) -> Option<&'s mut Waiters> {
@@ -337,7 +337,7 @@ impl<C: Core<M>, M: ?Sized> WaitPoint for Shared<C, M> {
 
 impl<C: Core<M> + Send, M: Send + ?Sized> EventSource<C::Event> for Arc<Shared<C, M>> {
     fn poll_event(&self, key: u64, waker: Waker) -> Poll<Option<C::Event>> {
-        self.with(|core, _, _, wakers| match &mut core.common().listeners {
+        self.with_events(|core, _, wakers| match &mut core.common().listeners {
             Some(listeners) => listeners.poll(key, waker, wakers),
             None => {
                 wakers.discard(Some(waker));
@@ -347,7 +347,7 @@ impl<C: Core<M> + Send, M: Send + ?Sized> EventSource<C::Event> for Arc<Shared<C
     }
 
     fn leave(&self, key: u64) {
-        self.with(|core, _, _, wakers| {
+        self.with_events(|core, _, wakers| {
             if let Some(listeners) = &mut core.common().listeners {
                 listeners.remove(key, wakers);
             }

@@ -46,7 +46,7 @@ where
     let shared = Arc::new(Shared::new(core, machine, clock));
     if is_refused {
         // Calls then fail for the reason for which the client has ended.
-        shared.with(|_, _, _, _| ());
+        shared.with_events(|_, _, _| ());
     }
     let client = Client::new(shared.clone(), handlers.layers().clone());
     (client, ClientDriver::new(shared, handlers))
@@ -128,7 +128,7 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
     /// just before the adapter's future completes, and after the child process has ended. Dropping the driver has the
     /// same effect.
     pub fn handle_link_down(&mut self) {
-        self.shared.with(|core, _, _, wakers| core.handle_link_down(wakers));
+        self.shared.with_events(|core, _, wakers| core.handle_link_down(wakers));
     }
 
     fn run_handlers(&mut self) {

@@ -208,7 +208,7 @@ impl Client {
 
     /// A stream of events from now on. It does not keep the connection open.
     pub fn events(&self) -> Events<Event> {
-        let key = self.inner.connection.with(|core, _, _, _| core.common.add_listener(Event::Closed));
+        let key = self.inner.connection.with_events(|core, _, _| core.common.add_listener(Event::Closed));
         Events::new(self.inner.connection.clone(), key)
     }
 

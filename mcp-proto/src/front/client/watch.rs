@@ -180,7 +180,7 @@ impl Watch {
         }
         let (id, waker) = (self.id, cx.waker().clone());
         let connection = &self.client.inner.connection;
-        let polled = connection.with(|core, _, _, wakers| core.watch_queues.poll(id, waker, wakers));
+        let polled = connection.with_events(|core, _, wakers| core.watch_queues.poll(id, waker, wakers));
         polled.map(|item| match item? {
             WatchItem::Update(update) => Some(update),
             WatchItem::End(end) => {

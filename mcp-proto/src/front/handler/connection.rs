@@ -232,7 +232,7 @@ impl Connection {
             return now;
         }
         let mut blocked = BlockedHandler { method, name: name.map(String::from), elapsed };
-        let reports = self.with(|core, machine, _, wakers| {
+        let reports = self.with_events(|core, machine, wakers| {
             blocked.method = method.or_else(|| machine.peer().method(request));
             core.common.publish(&ServerEvent::HandlerBlocked(blocked.clone()), wakers);
             core.reports.clone()
@@ -263,7 +263,7 @@ impl WaitPoint for RequestEnd<'_> {
     type State = InlineMap<InboundId, ActiveRequest>;
 
     fn visit<R>(&self, act: impl FnOnce(&mut Self::State, &mut Wakers) -> R) -> R {
-        self.connection.with(|core, _, _, wakers| act(&mut core.active, wakers))
+        self.connection.with_events(|core, _, wakers| act(&mut core.active, wakers))
     }
 
     fn waiters<'s>(&self, active: &'s mut Self::State) -> Option<&'s mut Waiters> {

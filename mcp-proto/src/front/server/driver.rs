@@ -150,7 +150,7 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
     /// for example. Handlers read them with [`Context::attachments`].
     pub fn attach(&mut self, attachments: Attachments) {
         let replaced =
-            self.shared.with(|core, _, _, _| core::mem::replace(&mut core.caller.attachments, attachments));
+            self.shared.with_events(|core, _, _| core::mem::replace(&mut core.caller.attachments, attachments));
         // Outside the lock: its values have destructors of their own.
         drop(replaced);
     }
