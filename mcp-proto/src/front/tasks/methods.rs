@@ -12,13 +12,10 @@ use crate::front::handler::context::Context;
 use crate::front::params::decode_params;
 use crate::front::reply::Reply;
 use crate::front::wakers::SendFuture;
-use crate::peer::server::missing_capabilities;
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::tasks::{CancelTask, GetTask, UpdateTask, legacy};
-use crate::schema::{
-    ClientCapabilities, ClientCapability, EmptyResult, Era, InputResponses, Json, Method, meta,
-};
+use crate::schema::{EmptyResult, Era, InputResponses, Json, Method, meta};
 
 /// Answers a request about tasks; `None` if it is another request. A page of a list has `page` tasks.
 pub(in crate::front) fn answer(
@@ -100,26 +97,15 @@ impl TaskRequest {
         decode_params::<M>(self.params.clone())
     }
 
-    //= S11.7 "undeclared client → -32021"
-    fn require_declared(&self) -> Result<(), ErrorObject> {
-        let needed = ClientCapability::TasksExtension;
-        if self.context.client_capabilities().has(needed) {
-            return Ok(());
-        }
-        Err(missing_capabilities(ClientCapabilities::default().with(needed)))
-    }
-
     // --- 2026-07-28 ---
 
     //= S11.3 "tasks/get returns full state for status"
     async fn get(self) -> Result<Reply, Reply> {
-        self.require_declared()?;
         let params = self.params::<GetTask>()?;
         Ok(Reply::result(self.record(&params.task_id).await?.detailed()))
     }
 
     async fn update(self) -> Result<Reply, Reply> {
-        self.require_declared()?;
         let params = self.params::<UpdateTask>()?;
         match self.lookup(&params.task_id).await? {
             TaskLookup::Running(live) => live.take_answers(&params.input_responses)?,
@@ -152,7 +138,6 @@ impl TaskRequest {
 
     /// Acknowledges the cancellation, whatever the state of the task.
     async fn cancel(self) -> Result<Reply, Reply> {
-        self.require_declared()?;
         let params = self.params::<CancelTask>()?;
         let found = self.lookup(&params.task_id).await?;
         self.cancel_task(found).await?;

@@ -18,7 +18,7 @@
 
 use alloc::sync::Arc;
 
-use super::answer::{invalid_request, require_extension, unsupported_version};
+use super::answer::{invalid_request, missing_capabilities, require_extension, unsupported_version};
 use super::event::RequestContext;
 use super::known_meta::{FoundMeta, KnownMeta, find_meta};
 use super::sender::{MetaKeys, SenderInfo, missing_key_error};
@@ -29,7 +29,8 @@ use crate::peer::admission::{self, undeclared};
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Id, Raw, code, decode_member, read_members};
 use crate::schema::{
-    ClientCapabilities, Direction, Discover, Era, Extension, Initialize, Method, MethodInfo, Ping, Revision,
+    ClientCapabilities, ClientCapability, Direction, Discover, Era, Extension, Initialize, Method,
+    MethodInfo, Ping, Revision, ServerCapability,
 };
 
 /// A request that was admitted.
@@ -212,7 +213,14 @@ fn find_method(
     declared: &ClientCapabilities,
 ) -> Result<Option<&'static MethodInfo>, ErrorObject> {
     match MethodInfo::find(method, Direction::ClientToServer, revision) {
-        Some(info) if info.server_allows(&config.capabilities, revision) => Ok(Some(info)),
+        Some(info) if info.server_allows(&config.capabilities, revision) => {
+            let needed = ClientCapability::TasksExtension;
+            //= S11.7 "undeclared client → -32021"
+            if info.server_capability == Some(ServerCapability::TasksExtension) && !declared.has(needed) {
+                return Err(missing_capabilities(ClientCapabilities::default().with(needed)));
+            }
+            Ok(Some(info))
+        }
         None if admit_method(config, method, revision, declared)? || config.answers(method) => Ok(None),
         //= S1.11 "-32601 method"
         _ => Err(ErrorObject::new(code::METHOD_NOT_FOUND, format!("unknown method {method:?}"))),

@@ -122,6 +122,22 @@ fn only_clients_with_the_extension_subscribe_to_tasks() {
     assert_eq!(error["data"]["requiredCapabilities"]["extensions"], json!({TASKS: {}}));
 }
 
+/// S11.7
+#[test]
+fn server_refuses_task_methods_of_clients_without_the_extension() {
+    let mut s = with_tasks();
+    let declared = json!({"io.modelcontextprotocol/clientCapabilities": {"extensions": {(TASKS): {}}}});
+    for (id, method) in [(1, "tasks/get"), (2, "tasks/update"), (3, "tasks/cancel")] {
+        let params = json!({"taskId": "t-1", "inputResponses": {}});
+        s.modern(id, method, params.clone());
+        let error = s.line()["error"].take();
+        assert_eq!(error["code"], -32021, "{method}");
+        assert_eq!(error["data"]["requiredCapabilities"]["extensions"], json!({TASKS: {}}));
+        s.modern(id, method, json!({"taskId": "t-1", "inputResponses": {}, "_meta": declared}));
+        s.request();
+    }
+}
+
 /// S5.3, S11.10
 #[test]
 fn server_reports_a_task_to_subscriptions_that_name_it() {
