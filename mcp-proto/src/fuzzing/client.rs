@@ -6,9 +6,10 @@ use arbitrary::Arbitrary;
 use bytes::Bytes;
 
 use super::harness::{self, Application, RunState, Target, choose, read_messages, timeout};
+use super::model::ClientModel;
 use crate::Instant;
-use crate::peer::client::Event;
-use crate::peer::{LostReason, RequestOptions};
+use crate::peer::client::{EraPolicy, Event};
+use crate::peer::{AnyResult, LostReason, RequestOptions};
 use crate::prelude::*;
 use crate::rpc::{Id, Message};
 use crate::schema::{
@@ -80,6 +81,7 @@ pub(super) struct Client {
     unanswered: VecDeque<Id>,
     /// The ids of the subscriptions.
     listens: Vec<String>,
+    model: Option<ClientModel>,
 }
 
 impl Target for Client {
@@ -94,16 +96,37 @@ impl Target for Client {
         client.capabilities.roots = Some(Default::default());
         client.capabilities = client.capabilities.with(ClientCapability::ElicitationUrl);
         let app = Application::new(StreamClient::new(client), run);
-        Self { app, unanswered: VecDeque::new(), listens: Vec::new() }
+        Self { app, unanswered: VecDeque::new(), listens: Vec::new(), model: None }
     }
 
     harness::application_methods!();
+
+    fn handle_event(&mut self, event: Event) {
+        let now = self.app.run.now;
+        self.judge(|model| model.handle_event(now, &event));
+        self.app.handle_event(event);
+    }
+
+    fn attach_model(&mut self, config: &Config) -> bool {
+        let policy = harness::config(config.mode, false, false).era_policy;
+        let (modern, legacy) = (policy != EraPolicy::LegacyOnly, policy != EraPolicy::ModernOnly);
+        self.model = Some(ClientModel::new(modern, legacy, config.tight));
+        true
+    }
+
+    fn settle_model(&mut self) -> bool {
+        self.model.as_mut().is_some_and(ClientModel::settle)
+    }
 
     fn apply(&mut self, operation: &Operation) {
         let now = self.app.run.now;
         match operation {
             Operation::Call { timeout_ms } => {
-                self.app.request::<CallTool>(&CallToolParams::new("fuzz"), timeout(*timeout_ms));
+                let options = timeout(*timeout_ms);
+                let limit = options.timeout;
+                if let Some(call) = self.app.request::<CallTool>(&CallToolParams::new("fuzz"), options) {
+                    self.judge(|model| model.call(now, call, limit));
+                }
             }
             Operation::List => {
                 self.app.request::<ListTools>(&PaginatedParams::default(), RequestOptions::default());
@@ -112,15 +135,33 @@ impl Target for Client {
             Operation::Ping => {
                 self.app.request::<Ping>(&EmptyParams::default(), RequestOptions::default());
             }
-            Operation::Cancel(which) => self.app.cancel(*which),
-            Operation::Respond(which) if which % 2 == 0 => {
-                self.app.respond(*which, &ListRootsResult::new(Vec::new()));
+            Operation::Cancel(which) => {
+                if let Some(request) = self.app.cancel(*which) {
+                    self.judge(|model| model.cancel(request));
+                }
             }
-            Operation::Respond(which) => self.app.respond(*which, &ElicitResult::new(ElicitAction::Accept)),
-            Operation::Close => self.app.close(),
-            Operation::Abort => self.app.abort(LostReason::Closed),
+            Operation::Respond(which) => {
+                let result: &dyn AnyResult = match which % 2 {
+                    0 => &ListRootsResult::new(Vec::new()),
+                    _ => &ElicitResult::new(ElicitAction::Accept),
+                };
+                if let Some(request) = self.app.respond(*which, result) {
+                    self.judge(|model| model.respond(request));
+                }
+            }
+            Operation::Close => {
+                self.judge(ClientModel::end_coverage);
+                self.app.close();
+            }
+            Operation::Abort => {
+                self.judge(ClientModel::end_coverage);
+                self.app.abort(LostReason::Closed);
+            }
             Operation::Open => self.app.client.handle_open(now),
-            Operation::OpenFailed => self.app.client.handle_open_failed("fuzz"),
+            Operation::OpenFailed => {
+                self.judge(ClientModel::end_coverage);
+                self.app.client.handle_open_failed("fuzz");
+            }
             Operation::Input(bytes) => self.input(bytes),
             Operation::Line(bytes) => {
                 self.input(bytes);
@@ -135,9 +176,15 @@ impl Target for Client {
                 self.send_line(&request((*id).into(), *method));
             }
             Operation::ServerCancels(id) => self.send_line(&cancelled(*id)),
-            Operation::Eof => self.app.client.handle_eof(now, "fuzz"),
+            Operation::Eof => {
+                self.judge(ClientModel::end_coverage);
+                self.app.client.handle_eof(now, "fuzz");
+            }
             Operation::Advance { ms } => self.app.run.advance(*ms),
-            Operation::Backwards { ms } => self.app.run.set_back(*ms),
+            Operation::Backwards { ms } => {
+                self.judge(ClientModel::set_clock_back);
+                self.app.run.set_back(*ms);
+            }
             Operation::Timeout => self.check_timeout(),
             Operation::PollEvents => self.drain_events(),
             Operation::PollTransmit => self.transmit(),
@@ -184,7 +231,15 @@ impl Target for Client {
 }
 
 impl Client {
+    /// Passes something to the model, if one is attached.
+    fn judge(&mut self, act: impl FnOnce(&mut ClientModel)) {
+        if let Some(model) = &mut self.model {
+            act(model);
+        }
+    }
+
     fn input(&mut self, bytes: &[u8]) {
+        self.judge(|model| model.handle_input(bytes));
         for chunk in self.app.run.split(bytes) {
             self.app.client.handle_input(self.app.run.now, chunk);
         }
@@ -238,6 +293,7 @@ impl Client {
         assert!(out.is_empty() || out.ends_with(b"\n"), "only whole lines go out");
         for line in out.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
             assert!(!line.starts_with(b"["), "a client sends no batches");
+            self.judge(|model| model.handle_output(line));
             for message in read_messages(line) {
                 let Message::Request(request) = message else { continue };
                 if &*request.method == "subscriptions/listen" {

@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::fmt::{Debug, Write as _};
+use core::iter;
 use core::mem;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
@@ -55,6 +56,16 @@ pub(super) trait Target: Sized {
     fn is_end(_operation: &Self::Operation) -> bool {
         false
     }
+    /// Attaches a reference model to a new machine, if there is one.
+    fn attach_model(&mut self, config: &Self::Config) -> bool {
+        let _ = config;
+        false
+    }
+    /// Lets the model judge what the machine did in an operation, once its output and events were taken. Returns whether the
+    /// model covers it.
+    fn settle_model(&mut self) -> bool {
+        false
+    }
     /// Ends the machine; its last events follow.
     fn end(&mut self);
     /// Checks the invariants after the end.
@@ -93,10 +104,38 @@ struct Run<C, O> {
 
 /// Runs the operations that a fuzzer's bytes encode twice, with whole and with split input, and checks the contracts.
 pub(super) fn fuzz<T: Target>(data: &[u8]) {
-    let Ok(run) = Run::arbitrary_take_rest(Unstructured::new(data)) else { return };
+    let Ok(run) = Run::arbitrary_take_rest(Unstructured::new(data)) else {
+        return;
+    };
     let [whole, split] = [ChunkMode::Whole, ChunkMode::Chunks(1)]
         .map(|chunk_mode| execute::<T>(&run, chunk_mode, |target, operation| target.apply(operation)));
     assert_eq!(whole, split, "contract 4: chunk invariance");
+    compare_with_model::<T>(data);
+}
+
+/// Compares a machine with its reference model after each operation: of a new machine, and of one that is made ready first, for
+/// each era, and that no operation ends. Returns the number of operations that the model has covered, and of all.
+pub(super) fn compare_with_model<T: Target>(data: &[u8]) -> (usize, usize) {
+    let (mut covered, mut all) = (0, 0);
+    let no_prelude = iter::once(Vec::new());
+    for (n, prelude) in no_prelude.chain(T::preludes()).enumerate() {
+        let run = Run::<T::Config, T::Operation>::arbitrary_take_rest(Unstructured::new(data));
+        let Ok(mut run) = run else { break };
+        let mut target = T::new(&run.config, RunState::new(ChunkMode::Whole));
+        if !target.attach_model(&run.config) {
+            break;
+        }
+        run.operations.retain(|operation| n == 0 || !T::is_end(operation));
+        for operation in prelude.iter().chain(&run.operations) {
+            target.apply(operation);
+            target.drain_events();
+            target.drain_output();
+            target.drain_events();
+            covered += usize::from(target.settle_model());
+            all += 1;
+        }
+    }
+    (covered, all)
 }
 
 /// What a machine does with the operations that a fuzzer's bytes encode: its events, the bytes to send and the deadline
@@ -258,11 +297,12 @@ impl RunState {
         self.now = Instant::from_origin(since_origin);
     }
 
-    pub fn accept(&mut self, accepted: Result<RequestId, RequestError>) {
+    /// Notes a request that the machine has accepted or refused. Returns it, if it was accepted.
+    pub fn accept(&mut self, accepted: Result<RequestId, RequestError>) -> Option<RequestId> {
         self.note(&accepted);
-        if let Ok(request) = accepted {
-            assert!(self.requests.insert(request, false).is_none(), "a handle is used twice");
-        }
+        let request = accepted.ok()?;
+        assert!(self.requests.insert(request, false).is_none(), "a handle is used twice");
+        Some(request)
     }
 
     pub fn resolve(&mut self, request: RequestId) {
@@ -372,9 +412,13 @@ impl<T: ClientTransport> Application<T> {
         ClientCommands::new(&mut self.client, self.run.now)
     }
 
-    pub(super) fn request<M: Method>(&mut self, params: &M::Params, options: RequestOptions) {
+    pub(super) fn request<M: Method>(
+        &mut self,
+        params: &M::Params,
+        options: RequestOptions,
+    ) -> Option<RequestId> {
         let accepted = self.commands().request::<M>(params, options);
-        self.run.accept(accepted);
+        self.run.accept(accepted)
     }
 
     pub(super) fn listen(&mut self) {
@@ -389,18 +433,18 @@ impl<T: ClientTransport> Application<T> {
         self.run.accept(accepted);
     }
 
-    pub(super) fn cancel(&mut self, which: u8) {
-        if let Some(request) = self.run.pick_request(which) {
-            self.commands().cancel(request, None);
-        }
+    pub(super) fn cancel(&mut self, which: u8) -> Option<RequestId> {
+        let request = self.run.pick_request(which)?;
+        self.commands().cancel(request, None);
+        Some(request)
     }
 
     /// Answers a request of the server twice.
-    pub(super) fn respond(&mut self, which: u8, result: &dyn AnyResult) {
-        if let Some(request) = pick(&self.inbound, which) {
-            self.commands().respond(request, Ok(result));
-            self.commands().respond(request, Err(ErrorObject::new(1, "twice")));
-        }
+    pub(super) fn respond(&mut self, which: u8, result: &dyn AnyResult) -> Option<InboundId> {
+        let request = pick(&self.inbound, which)?;
+        self.commands().respond(request, Ok(result));
+        self.commands().respond(request, Err(ErrorObject::new(1, "twice")));
+        Some(request)
     }
 
     pub(super) fn watch(&mut self, filter: u8, before: bool) {
@@ -501,10 +545,6 @@ macro_rules! application_methods {
 
         fn in_flight(&self) -> usize {
             self.app.client.peer().in_flight()
-        }
-
-        fn handle_event(&mut self, event: Event) {
-            self.app.handle_event(event);
         }
 
         fn check(&self) {

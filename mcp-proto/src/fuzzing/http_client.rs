@@ -169,6 +169,10 @@ impl Target for Client {
 
     harness::application_methods!();
 
+    fn handle_event(&mut self, event: Event) {
+        self.app.handle_event(event);
+    }
+
     fn apply(&mut self, operation: &Operation) {
         match operation {
             Operation::Call { timeout_ms } => {
@@ -187,8 +191,12 @@ impl Target for Client {
                 let sent = self.app.client.at(now).notify::<RootsListChanged>(&EmptyParams::default());
                 self.app.run.note(&sent);
             }
-            Operation::Cancel(which) => self.app.cancel(*which),
-            Operation::Respond(which) => self.app.respond(*which, &ListRootsResult::new(Vec::new())),
+            Operation::Cancel(which) => {
+                self.app.cancel(*which);
+            }
+            Operation::Respond(which) => {
+                self.app.respond(*which, &ListRootsResult::new(Vec::new()));
+            }
             Operation::Close => self.app.close(),
             Operation::Abort => self.app.abort(LostReason::Closed),
             Operation::Head { which, status, kind } => {

@@ -16,6 +16,7 @@ mod harness;
 mod host;
 mod http_client;
 mod http_server;
+mod model;
 mod server;
 mod sse;
 mod trace_file;
@@ -49,6 +50,16 @@ macro_rules! machines {
         ];
     };
 }
+
+/// The machines with reference models, by the names of their targets. Each function compares the machine with its model, and
+/// returns the number of operations that the model has covered, and of all.
+pub const MODELS: [(&str, ModelComparison); 2] = [
+    ("client", harness::compare_with_model::<client::Client>),
+    ("server", harness::compare_with_model::<server::Server>),
+];
+
+/// Compares a machine with its model on a fuzzer's input.
+pub type ModelComparison = fn(&[u8]) -> (usize, usize);
 
 machines! {
     client: client::Client,

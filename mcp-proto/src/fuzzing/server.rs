@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::harness::{RunState, Target, check_limits, choose, pick_key, read_messages, timeout};
+use super::model::{SentAnswer, ServerModel};
 use crate::peer::server::{
     Answer, Eras, Event, ListKind, NONCE_BYTES, SealError, SealKey, Sealer, ServerConfig,
 };
@@ -76,6 +77,7 @@ pub(super) struct Server {
     request_subjects: BTreeMap<InboundId, String>,
     /// The issued states, with the subject that each is bound to.
     states: Vec<(String, String)>,
+    model: Option<ServerModel>,
 }
 
 const METHODS: [&str; 17] = [
@@ -153,6 +155,7 @@ impl Target for Server {
             sealer: Sealer::new(SealKey::new([7; 32]), []),
             request_subjects: BTreeMap::new(),
             states: Vec::new(),
+            model: None,
         }
     }
 
@@ -201,7 +204,10 @@ impl Target for Server {
                     self.input(b"\n");
                 }
             }
-            Operation::Eof => self.server.handle_eof(now, "fuzz"),
+            Operation::Eof => {
+                self.judge(ServerModel::end_coverage);
+                self.server.handle_eof(now, "fuzz");
+            }
             Operation::Respond { which, with } => {
                 let Some(request) = pick_key(&self.inbound, *which) else { return };
                 let state = (with % 4 == 1).then(|| self.seal_state(request));
@@ -214,6 +220,12 @@ impl Target for Server {
                     2 => Answer::Result(&task),
                     _ => Answer::Error(ErrorObject::new(1, "fuzz")),
                 };
+                let sent = match with % 4 {
+                    0 | 2 => SentAnswer::Result,
+                    1 => SentAnswer::InputRequired,
+                    _ => SentAnswer::Error(1),
+                };
+                self.judge(|model| model.respond(request, sent));
                 self.server.at(now).respond(request, answer);
                 self.inbound.insert(request, true);
             }
@@ -233,22 +245,35 @@ impl Target for Server {
             }
             Operation::Changed { list } => {
                 let list = choose([ListKind::Tools, ListKind::Prompts, ListKind::Resources], *list);
+                self.judge(|model| model.change(list.notification(), ""));
                 self.server.at(now).list_changed(list);
             }
             Operation::Updated { uri } => {
-                self.server.at(now).resource_updated(&format!("fuzz://{}", uri % 4))
+                let uri = format!("fuzz://{}", uri % 4);
+                self.judge(|model| model.change("notifications/resources/updated", &uri));
+                self.server.at(now).resource_updated(&uri);
             }
             Operation::Request { timeout_ms } => {
                 let options = timeout(*timeout_ms);
-                self.run.accept(self.server.at(now).request::<ListRoots>(&EmptyParams::default(), options));
+                let limit = options.timeout;
+                let accepted = self.server.at(now).request::<ListRoots>(&EmptyParams::default(), options);
+                self.judge(|model| model.request_roots(now, accepted.as_ref().ok().copied(), limit));
+                self.run.accept(accepted);
             }
             Operation::Cancel(which) => {
                 if let Some(request) = self.run.pick_request(*which) {
+                    self.judge(|model| model.cancel(request));
                     self.server.at(now).cancel(request, None);
                 }
             }
-            Operation::Close => self.server.at(now).close(),
-            Operation::Abort => self.server.at(now).abort(LostReason::Closed),
+            Operation::Close => {
+                self.judge(ServerModel::end_coverage);
+                self.server.at(now).close();
+            }
+            Operation::Abort => {
+                self.judge(ServerModel::end_coverage);
+                self.server.at(now).abort(LostReason::Closed);
+            }
             Operation::Advance { ms } => self.run.advance(*ms),
             Operation::Backwards { ms } => self.run.set_back(*ms),
             Operation::Timeout => self.check_timeout(),
@@ -260,6 +285,7 @@ impl Target for Server {
                 if *over {
                     params.status = TaskStatus::Cancelled;
                 }
+                self.judge(|model| model.change("notifications/tasks", &params.task_id));
                 let sent = self.server.at(now).task_updated(&params);
                 self.run.note(&sent);
             }
@@ -291,6 +317,8 @@ impl Target for Server {
     }
 
     fn handle_event(&mut self, event: Event) {
+        let now = self.run.now;
+        self.judge(|model| model.handle_event(now, &event));
         match event {
             Event::Request { id, params, .. } => {
                 let carried =
@@ -326,6 +354,16 @@ impl Target for Server {
     fn preludes() -> [Vec<Operation>; 2] {
         let initialize = Operation::SendRequest { id: 1, method: 2, modern: false };
         [Vec::new(), Vec::from([initialize, Operation::Notify { method: 0, id: 0 }])]
+    }
+
+    fn attach_model(&mut self, config: &Config) -> bool {
+        let eras = choose([Eras::Both, Eras::ModernOnly, Eras::LegacyOnly], config.eras);
+        self.model = Some(ServerModel::new(eras != Eras::ModernOnly, eras != Eras::LegacyOnly, config.tight));
+        true
+    }
+
+    fn settle_model(&mut self) -> bool {
+        self.model.as_mut().is_some_and(ServerModel::settle)
     }
 
     fn is_end(operation: &Operation) -> bool {
@@ -373,7 +411,15 @@ impl Server {
         assert!(opened.is_err() || given == Some(&carried.uri), "a state that was never given is accepted");
     }
 
+    /// Passes something to the model, if one is attached.
+    fn judge(&mut self, act: impl FnOnce(&mut ServerModel)) {
+        if let Some(model) = &mut self.model {
+            act(model);
+        }
+    }
+
     fn input(&mut self, bytes: &[u8]) {
+        self.judge(|model| model.handle_input(bytes));
         for chunk in self.run.split(bytes) {
             self.server.handle_input(self.run.now, chunk);
         }
@@ -388,6 +434,7 @@ impl Server {
         let any = self.server.poll_transmit(&mut out);
         assert_eq!(any, !out.is_empty());
         for line in out.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+            self.judge(|model| model.handle_output(line));
             read_messages(line).into_iter().for_each(|message| self.handle_sent(message));
         }
         self.run.note(&Bytes::from(out));

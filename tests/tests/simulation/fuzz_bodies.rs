@@ -1,5 +1,7 @@
 //! The fuzz targets on random input: a short, deterministic run of each in the ordinary tests.
 
+use std::cell::Cell;
+
 use mcp_proto::fuzzing;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -17,6 +19,38 @@ fn run(body: Body) {
         Ok(())
     });
     outcome.unwrap();
+}
+
+/// Compares the machine with its reference model, on runs of many operations.
+fn compare_with_model(machine: &str) {
+    let (_, compare) = fuzzing::MODELS.into_iter().find(|(name, _)| *name == machine).unwrap();
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let config = Config { cases: 300, failure_persistence: None, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, rng);
+    // The lowest bit of a byte says whether another operation follows.
+    let byte = prop_oneof![15 => any::<u8>().prop_map(|byte| byte | 1), 1 => any::<u8>()];
+    let (covered, all) = (Cell::new(0), Cell::new(0));
+    let outcome = runner.run(&proptest::collection::vec(byte, 50..600), |data| {
+        let (of_model, of_run) = compare(&data);
+        covered.set(covered.get() + of_model);
+        all.set(all.get() + of_run);
+        Ok(())
+    });
+    outcome.unwrap();
+    let (covered, all) = (covered.get(), all.get());
+    assert!(all > 5_000 && covered > all / 4, "the model covers {covered} of {all} operations");
+}
+
+/// Contract 1; C1.2, C1.6, C2.11, C2.12, C3.2, C3.4
+#[test]
+fn client_does_what_its_reference_model_predicts() {
+    compare_with_model("client");
+}
+
+/// Contract 1; S1.1, S1.17, S2.3, S5.3
+#[test]
+fn server_does_what_its_reference_model_predicts() {
+    compare_with_model("server");
 }
 
 #[test]

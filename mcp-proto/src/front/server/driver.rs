@@ -149,8 +149,9 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
     /// Attaches values to all later requests of the connection, in place of those before: the address of the client,
     /// for example. Handlers read them with [`Context::attachments`].
     pub fn attach(&mut self, attachments: Attachments) {
-        let replaced =
-            self.shared.with_events(|core, _, _| core::mem::replace(&mut core.caller.attachments, attachments));
+        let replaced = self
+            .shared
+            .with_events(|core, _, _| core::mem::replace(&mut core.caller.attachments, attachments));
         // Outside the lock: its values have destructors of their own.
         drop(replaced);
     }

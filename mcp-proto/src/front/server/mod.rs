@@ -100,7 +100,8 @@ impl ServerHandle {
 
     /// A stream of the connection's events from now on.
     pub fn events(&self) -> Events<ServerEvent> {
-        let key = self.link.connection.with_events(|core, _, _| core.common.add_listener(ServerEvent::Closed));
+        let key =
+            self.link.connection.with_events(|core, _, _| core.common.add_listener(ServerEvent::Closed));
         Events::new(self.link.connection.clone(), key)
     }
 
