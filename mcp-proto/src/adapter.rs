@@ -10,10 +10,8 @@ pub mod web;
 
 use alloc::sync::Arc;
 use alloc::task::Wake;
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use core::task::{Context, Poll, Waker};
 use std::io;
-use std::sync::{Mutex, PoisonError};
 
 #[cfg(feature = "client")]
 pub use crate::backoff::BackoffTimer;
@@ -28,6 +26,8 @@ pub use crate::front::system_clock::SystemClock;
 pub use crate::peer::client::ClientTransport;
 #[cfg(feature = "server")]
 pub use crate::peer::server::ServerTransport;
+use crate::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use crate::sync::{Mutex, PoisonError};
 
 /// The error that ended a server: an invalid [router](crate::front::Router::check), or an error of its sockets or streams.
 ///

@@ -253,6 +253,12 @@ mod seal;
 mod single_use;
 #[cfg(all(feature = "client", feature = "skills"))]
 pub mod skills;
+#[cfg(all(feature = "std", any(feature = "client", feature = "server")))]
+#[cfg_attr(
+    not(all(feature = "client", feature = "server")),
+    allow(unused_imports, reason = "each role uses its part")
+)]
+mod sync;
 #[cfg(all(feature = "testing", feature = "client", feature = "server"))]
 pub mod testing;
 #[cfg(feature = "trace-file")]

@@ -56,7 +56,6 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker, ready};
 use core::time::Duration;
-use std::sync::Mutex;
 
 use crate::Bytes;
 use crate::auth::server::{
@@ -72,6 +71,7 @@ use crate::ordered_map::OrderedMap;
 use crate::prelude::*;
 use crate::quota::{QuotaOwner, Shares};
 use crate::single_use::{ClaimFuture, SingleUse, UsedIds};
+use crate::sync::Mutex;
 use crate::transport::http::server::{HttpResponse, RequestHead};
 
 /// A verifier of access tokens. Closures implement it: `|presented| async { … }`.

@@ -5,7 +5,7 @@ use core::future::{Future, ready};
 use core::mem;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker, ready};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use super::Error;
 use super::handler_error::catch_panic;
@@ -18,6 +18,7 @@ use crate::peer::{AnyParams as _, MetaEntries, RequestId};
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, Text, code};
 use crate::schema::{Meta, Method, ProgressParams, Revision};
+use crate::sync::{Mutex, PoisonError};
 
 /// A call within layers: the future of its reply, and what the application follows beside it.
 pub(super) struct LayeredCall {

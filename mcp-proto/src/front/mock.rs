@@ -3,7 +3,6 @@
 use alloc::sync::Arc;
 use core::future::pending;
 use core::iter;
-use std::sync::Mutex;
 
 use serde_json::Map;
 
@@ -19,6 +18,7 @@ use crate::schema::{
     ResourceListChanged, ResourceUpdated, ResourceUpdatedParams, ServerCapabilities, ServerCapability,
     ToolListChanged, tasks,
 };
+use crate::sync::Mutex;
 use crate::trace_file::{
     Answers, CallKey, InputRequest, RecordedCall, RecordedStep, Recording, comparable_params,
 };

@@ -2,7 +2,6 @@
 
 use alloc::sync::Arc;
 use core::fmt;
-use std::sync::Mutex;
 
 use serde_json::{Map, Value, json};
 
@@ -18,6 +17,7 @@ use crate::schema::{
     GetPrompt, ListPrompts, ListResourceTemplates, ListResources, ListRoots, ListTools, Method, MethodInfo,
     Ping, ReadResource, Revision,
 };
+use crate::sync::Mutex;
 use crate::trace_file::{
     Answers, CallKey, Comparison, Difference, RecordedCall, RecordedStep, Recording, comparable_params,
     is_hidden,

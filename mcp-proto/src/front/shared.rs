@@ -2,7 +2,6 @@
 
 use alloc::sync::Arc;
 use core::task::{Poll, Waker};
-use std::sync::Mutex;
 
 use super::Clock;
 use super::events::{EventSource, ListenerEvent, Listeners};
@@ -14,6 +13,7 @@ use crate::peer::{LostReason, Outcome, Passage, Principal, RequestId};
 use crate::prelude::*;
 use crate::rpc::Id;
 use crate::schema::{ProgressParams, Revision};
+use crate::sync::Mutex;
 use crate::{Instant, Limits, UnixTime};
 
 /// The methods that both drivers share.

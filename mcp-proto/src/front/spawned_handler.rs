@@ -6,7 +6,6 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll, Waker};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Mutex;
 
 use super::handler::context::Context;
 use super::handler_error::catch_panic;
@@ -16,6 +15,7 @@ use super::wakers::SendFuture;
 use super::wakers::update;
 use crate::prelude::*;
 use crate::rpc::code;
+use crate::sync::Mutex;
 
 /// The application's function that starts the task of a handler.
 pub(super) type Spawner = Arc<dyn Fn(SpawnedHandler) + Send + Sync>;

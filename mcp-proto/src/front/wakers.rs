@@ -8,14 +8,14 @@ use alloc::task::Wake;
 use core::future::{Future, poll_fn};
 use core::ops::Deref;
 use core::pin::Pin;
-use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Poll, Waker};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::inline_map::InlineQueue;
 use crate::ordered_map::OrderedMap;
 use crate::peer::InboundId;
 use crate::prelude::*;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Locks a mutex whose content stays valid across panics.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

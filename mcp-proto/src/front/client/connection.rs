@@ -4,7 +4,6 @@ use alloc::sync::Arc;
 use core::future::Future;
 use core::ops::ControlFlow;
 use core::pin::Pin;
-use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 
 use super::watch::{WatchQueues, WatchUpdate};
@@ -22,6 +21,7 @@ use crate::peer::{InboundId, LostReason, Machine, Outcome, RequestError, Request
 use crate::prelude::*;
 use crate::rpc::{Id, Raw, Text};
 use crate::schema::Revision;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::{Instant, Limits};
 
 /// Work on the server's requests, queued for the driver.

@@ -4,7 +4,6 @@ use alloc::sync::Arc;
 use core::future::{Future, poll_fn};
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
-use std::sync::Mutex;
 
 use super::context::ClientContext;
 use crate::front::Clock;
@@ -15,6 +14,7 @@ use crate::front::reply::Reply;
 use crate::front::wakers::{SendFuture, update};
 use crate::prelude::*;
 use crate::rpc::Raw;
+use crate::sync::Mutex;
 
 /// A request of the server within layers. They may run anywhere, and the handler only with the driver: the link is between
 /// them.

@@ -1,8 +1,6 @@
 //! Checks of tools' structured results as they arrive.
 
 use core::any::Any;
-use core::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Mutex;
 
 use super::{Client, ClientInner};
 use crate::front::Error;
@@ -10,6 +8,8 @@ use crate::front::request::RequestLink as _;
 use crate::front::wakers::lock;
 use crate::prelude::*;
 use crate::schema::{CallToolResult, Era, ListToolsResult};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::validate::{Lookup, OutputError, OutputSchemas, check, compile};
 
 /// Whether a client checks the structured results of tools.

@@ -2,7 +2,6 @@
 //! notification.
 
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU32, Ordering};
 
 use serde::Serialize;
 
@@ -24,6 +23,7 @@ use crate::schema::{
     Notification as _, Number, Progress as ProgressNotification, ProgressParams, Revision, TraceContext,
     meta,
 };
+use crate::sync::atomic::{AtomicU32, Ordering};
 
 /// The request that a handler answers: its caller, progress reports, logging and requests to the client.
 ///

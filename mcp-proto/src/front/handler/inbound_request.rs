@@ -2,7 +2,7 @@
 
 use alloc::sync::Arc;
 use core::any::{Any, TypeId};
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 
 use crate::front::params::HandlerContext;
 use crate::front::wakers::lock;
@@ -12,6 +12,7 @@ use crate::prelude::*;
 use crate::quota::QuotaOwner;
 use crate::rpc::{Raw, Text};
 use crate::schema::Meta;
+use crate::sync::Mutex;
 #[cfg(feature = "auth")]
 use crate::{auth::Scopes, auth::server::GrantedAccess};
 

@@ -7,7 +7,6 @@
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::task::{Poll, Waker};
-use std::sync::Mutex;
 
 use super::relay::{Change, RelayOutbox};
 use crate::Instant;
@@ -22,6 +21,7 @@ use crate::peer::server::{ListKind, ServerCommands, ServerTransport, Topic};
 use crate::prelude::*;
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{CustomParams, LoggingMessageParams};
+use crate::sync::Mutex;
 
 /// An event of a server over HTTP: mostly a change in the resource subscriptions of all its clients.
 ///

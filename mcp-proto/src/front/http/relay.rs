@@ -5,7 +5,6 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
-use std::sync::Mutex;
 
 use futures_core::Stream;
 
@@ -17,6 +16,7 @@ use crate::front::wakers::update;
 use crate::ordered_set::OrderedSet;
 use crate::peer::server::ListKind;
 use crate::prelude::*;
+use crate::sync::Mutex;
 
 /// A change that one instance of a server reports to the others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,10 +3,8 @@
 use alloc::sync::Arc;
 use core::future::{Future as _, poll_fn};
 use core::pin::pin;
-use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, ready};
 use core::time::Duration;
-use std::sync::Mutex;
 
 use super::HttpServerEvent;
 use super::change_hub::Hub;
@@ -25,6 +23,8 @@ use crate::prelude::*;
 use crate::quota::{ByteAccount, ByteBudget, QuotaError, QuotaOwner, RateLimiter};
 use crate::rpc::{Id, Raw};
 use crate::schema::tasks::TaskUpdatedParams;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::transport::http::server::{
     ConnectionId, HttpResponse, HttpServerConfig, Post, RequestHead, Session, SessionId, Setup,
 };

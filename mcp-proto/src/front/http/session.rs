@@ -3,7 +3,6 @@
 use alloc::sync::Arc;
 use core::mem;
 use core::task::{Context, Poll, Waker};
-use std::sync::Mutex;
 
 use crate::front::Clock;
 use crate::front::handler::connection::ServerCore;
@@ -22,6 +21,7 @@ use crate::transport::http::server::{
 use crate::{Bytes, Instant};
 
 use super::change_hub::{ConnectionKind, Hub, Mailbox, Subscriber};
+use crate::sync::Mutex;
 
 /// The connection of a session, which its driver and its streams share.
 pub(super) type ActiveSession = Shared<ServerCore, SessionMachine>;

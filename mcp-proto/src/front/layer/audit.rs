@@ -4,7 +4,6 @@ use alloc::borrow::Cow;
 use alloc::sync::Arc;
 use core::mem;
 use core::time::Duration;
-use std::sync::{Mutex, PoisonError};
 
 use super::{Layer, LayerRequest, MessageDirection, Next, Reply, Side};
 use crate::UnixTime;
@@ -15,6 +14,7 @@ use crate::prelude::*;
 use crate::redact::Redactor;
 use crate::rpc::read_members;
 use crate::schema::CallToolResult;
+use crate::sync::{Mutex, PoisonError};
 
 /// The maximum length of a recorded request in bytes.
 const MAX_REQUEST: usize = 16 * 1024;

@@ -38,12 +38,12 @@ mod rules;
 use alloc::sync::Arc;
 use core::any::{Any, TypeId};
 use core::ops::Deref;
-use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::mode::{HandlerMode, LocalHandlers, SendHandlers};
 use super::wakers::SendFuture;
 
 use crate::prelude::*;
+use crate::sync::atomic::{AtomicBool, Ordering};
 
 pub use super::reply::Reply;
 pub use audit::{Audit, AuditOutcome, AuditRecord};

@@ -4,12 +4,8 @@ use alloc::sync::Arc;
 use core::future::ready;
 #[cfg(feature = "server")]
 use core::task::Waker;
-#[cfg(feature = "server")]
-use std::sync::Mutex;
 #[cfg(feature = "client")]
 use std::sync::OnceLock;
-#[cfg(feature = "server")]
-use std::thread::{self, ThreadId};
 
 use super::{Layer as _, Layers, MessageDirection, Reply, Side};
 use crate::front::Clock;
@@ -33,6 +29,8 @@ use crate::{
     front::handler::{context::Context, inbound_request::Attachments},
     front::wakers::{lock, update},
     schema::CallToolResult,
+    sync::Mutex,
+    sync::thread::{self, ThreadId},
 };
 
 /// A request that passes through layers: its method, parameters and facts.

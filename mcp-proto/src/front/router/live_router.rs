@@ -2,9 +2,6 @@
 
 use alloc::sync::{Arc, Weak};
 use core::{fmt, mem};
-use std::sync::{Condvar, Mutex, PoisonError};
-use std::thread;
-use std::thread::ThreadId;
 
 use super::{HandlerMode, Router, RouterError, SendHandlers};
 use crate::front::wakers::lock;
@@ -13,6 +10,8 @@ use crate::ordered_set::OrderedSet;
 use crate::peer::server::ListKind;
 use crate::prelude::*;
 use crate::schema::{ServerCapabilities, ServerCapability};
+use crate::sync::thread::{self, ThreadId};
+use crate::sync::{Condvar, Mutex, PoisonError};
 
 /// Live routers.
 impl<M: HandlerMode, S: 'static> Router<M, S> {

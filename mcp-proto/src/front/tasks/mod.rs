@@ -51,7 +51,6 @@ mod store;
 
 use alloc::sync::Arc;
 use core::time::Duration;
-use std::sync::Mutex;
 
 use crate::UnixTime;
 use crate::front::reply::Reply;
@@ -61,6 +60,7 @@ use crate::peer::Principal;
 use crate::prelude::*;
 use crate::quota::{QuotaError, QuotaOwner, Shares};
 use crate::rpc::{ErrorObject, code};
+use crate::sync::Mutex;
 
 pub use super::handler::output::{DetachedWork, TaskChoice};
 pub(super) use methods::answer;

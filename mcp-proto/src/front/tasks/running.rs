@@ -3,7 +3,6 @@
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::task::Wake;
-use std::sync::Mutex;
 
 use super::record::{matching_answers, tool_error};
 use super::{StoreError, StoredTaskState, TaskRecord};
@@ -17,6 +16,7 @@ use crate::peer::server::{Cancellation, exceeds};
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{InputRequest, InputRequests, InputResponses, Json, Number};
+use crate::sync::Mutex;
 use crate::{Instant, UnixTime};
 
 /// The key of a task within its runner.

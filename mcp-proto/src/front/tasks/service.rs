@@ -6,7 +6,6 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll, Waker};
 use core::time::Duration;
-use std::sync::Mutex;
 
 use super::running::{RunningTask, TaskKey};
 use super::{StoreError, StoredTaskState, TaskRecord, TaskRegistry};
@@ -23,6 +22,7 @@ use crate::quota::QuotaError;
 use crate::rpc::{ErrorObject, code};
 use crate::schema::Era;
 use crate::schema::tasks::TaskUpdatedParams;
+use crate::sync::Mutex;
 use crate::{Instant, UnixTime};
 
 /// Notifies clients that listen for a task.

@@ -3,7 +3,6 @@
 use core::future::{Future, ready};
 use core::ops::Bound;
 use core::pin::Pin;
-use std::sync::Mutex;
 
 use super::TaskRecord;
 use crate::UnixTime;
@@ -15,6 +14,7 @@ use crate::peer::{Denial, Principal};
 use crate::prelude::*;
 use crate::quota::Shares;
 use crate::rpc::{ErrorObject, code};
+use crate::sync::Mutex;
 
 /// The future of a store operation.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;

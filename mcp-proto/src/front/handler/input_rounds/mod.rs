@@ -22,7 +22,6 @@ use core::future::{Future, pending, poll_fn};
 use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll, Waker};
 use core::time::Duration;
-use std::sync::Mutex;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -43,6 +42,7 @@ use crate::schema::{
     ClientCapabilities, Direction, Era, FormError, InputRequest, InputRequiredResult, Map, Method, MethodInfo,
 };
 use crate::single_use::{Claim, ClaimError, ClaimFuture, ClaimOutcome, UseId};
+use crate::sync::Mutex;
 
 /// The input rounds of a 2026-07-28 request, as the current attempt of the client sees them.
 pub(in crate::front) struct InputRounds {
