@@ -8,7 +8,6 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use mcp_proto::Bytes;
-use mcp_proto::adapter;
 use mcp_proto::codec::{Sse, SseItem};
 use mcp_proto::front::http::{HttpChannel, HttpExchange, HttpServer, HttpServerDriver, http_server};
 use mcp_proto::front::{self, HandlerMode, NoArguments, Router, SendHandlers, ServedRouter};
@@ -135,8 +134,8 @@ impl<H: HandlerMode> HttpHarness<H> {
     fn admit(&self, head: &RequestHead<'_>) -> HttpExchange<H> {
         #[cfg(feature = "auth")]
         if let Some(guard) = self.guard.as_ref().filter(|_| !self.server.is_preflight(head)) {
-            use adapter::Clock as _;
             use front::guard::GuardDecision;
+            use mcp_proto::adapter::Clock as _;
 
             let now = mcp_proto::auth::Now { instant: self.clock.now(), unix: self.clock.unix_time() };
             let mut verifying = match guard.check(head, now) {
