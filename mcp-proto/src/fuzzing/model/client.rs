@@ -91,9 +91,9 @@ pub(in crate::fuzzing) struct ClientModel {
     replies: Vec<Value>,
     /// Whether the server has accepted `initialize`, and the client has not yet confirmed that.
     owes_initialized: bool,
-    /// The calls that the application has cancelled in this operation, with the request that is to be cancelled on the wire.
+    /// The calls that the application has cancelled in this operation, with the id of the request on the wire.
     cancelled: BTreeMap<RequestId, Option<i64>>,
-    /// The ids that are to be cancelled on the wire in this operation.
+    /// The ids that the client must cancel on the wire in this operation.
     cancels: BTreeSet<i64>,
     /// The calls that must end in this operation, because their answers have come.
     due: BTreeSet<RequestId>,
@@ -315,7 +315,7 @@ impl ClientModel {
             call.wire_id = Some(id);
             *request
         });
-        assert!(method != "tools/call" || call.is_some(), "model: a call that nobody has made");
+        assert!(method != "tools/call" || call.is_some(), "model: a call that the application has not made");
         self.sent.insert(id, SentRequest { method, call, is_cancelled: false, asks_for_task });
     }
 

@@ -1,12 +1,12 @@
-//! Reference models: what a peer and an application may observe of a machine on a stream.
+//! Reference models of a client and a server on a stream: their outcomes, order, ids and states.
 //!
 //! A model is written to be read beside the specification. It shares no code with the machine that it judges: it reads JSON
 //! with `serde_json`, keeps plain lists, and is as slow as that is. After each operation the fuzzer takes all output and all
-//! events of the machine and shows them to the model. The model predicts: it knows what must follow an operation, and fails if
+//! events of the machine and shows them to the model. The model knows what must follow an operation, and fails if
 //! something is missing, or if there is anything else.
 //!
-//! What a model does not predict (bytes that are not a message, connections that are closing) ends its coverage of a run: from
-//! then on the contracts alone are checked. [`MODELS`](super::MODELS) counts what the models cover.
+//! A model stops at input that it does not predict, such as bytes that are no message, and when the connection closes: from then
+//! on the contracts alone are checked. [`MODELS`](super::MODELS) counts the operations that the models cover.
 
 mod client;
 mod server;

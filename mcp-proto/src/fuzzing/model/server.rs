@@ -40,7 +40,7 @@ pub(in crate::fuzzing) enum SentAnswer {
     Error(i64),
 }
 
-/// What the model expects of the machine after an operation.
+/// An output or event that must follow an operation.
 #[derive(Clone, Debug, PartialEq)]
 enum Expected {
     /// An answer to the request of this id, which is over with it.
@@ -120,7 +120,7 @@ pub(in crate::fuzzing) struct ServerModel {
     expected: Vec<Expected>,
     /// What batches leave open: each answer may come once the batch's other answers do.
     allowed: Vec<Expected>,
-    /// The URIs that the application was told of, as subscribed to.
+    /// The URIs whose subscriptions were reported to the application.
     reported: BTreeSet<String>,
     input: InputLines,
     is_covered: bool,
@@ -388,7 +388,7 @@ impl ServerModel {
         }
     }
 
-    /// Tells of a change: the method of its notification, and the resource or task.
+    /// Handles that the application reports a change: the method of its notification, and the resource or task.
     pub(in crate::fuzzing) fn change(&mut self, method: &'static str, about: &str) {
         let topic = (method, about.to_string());
         let listening = self

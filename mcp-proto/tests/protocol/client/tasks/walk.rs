@@ -55,7 +55,7 @@ impl RandomWalk {
         self.rng_state ^= self.rng_state << 13;
         self.rng_state ^= self.rng_state >> 7;
         self.rng_state ^= self.rng_state << 17;
-        usize::try_from(self.rng_state >> 16).unwrap() % below
+        usize::try_from((self.rng_state >> 16) % below as u64).unwrap()
     }
 
     fn pick<T: Copy>(&mut self, from: &[T]) -> Option<T> {
