@@ -34,6 +34,7 @@ macro_rules! record {
     };
 }
 
+mod cancellation;
 mod framing;
 #[cfg(feature = "http")]
 pub mod http;

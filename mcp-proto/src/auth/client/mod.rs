@@ -29,6 +29,7 @@ mod flow;
 mod grants;
 mod pending_login;
 mod record;
+mod registration;
 mod tokens;
 
 use alloc::sync::Arc;

@@ -77,6 +77,7 @@ mod exchange;
 mod relay;
 mod service;
 mod session;
+mod session_table;
 
 use alloc::sync::Arc;
 use core::ops::Deref;

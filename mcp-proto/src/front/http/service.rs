@@ -9,7 +9,7 @@ use core::time::Duration;
 use super::HttpServerEvent;
 use super::change_hub::Hub;
 use super::session::SessionCell;
-use super::session::SessionTable;
+use super::session_table::SessionTable;
 use crate::Instant;
 use crate::front::clock::Entropy;
 use crate::front::router::{ListenerGuard, ServedRouter};

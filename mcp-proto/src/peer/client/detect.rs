@@ -30,7 +30,7 @@ use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{Era, Revision};
 
-use super::era::{DetectAction, EraDecision, EraJudge, EraRequest, Evidence, JudgedAnswer};
+use super::era_judge::{DetectAction, EraDecision, EraJudge, EraRequest, Evidence, JudgedAnswer};
 use super::handshake::{self, ServerDescription};
 use super::{ClientConfig, ConnectError, ConnectProgress, ConnectStep, ConnectTimeouts, EraPolicy, KnownEra};
 

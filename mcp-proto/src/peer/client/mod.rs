@@ -42,7 +42,7 @@ mod commands;
 mod config;
 mod connection;
 mod detect;
-pub(crate) mod era;
+pub(crate) mod era_judge;
 mod event;
 mod exchange_answers;
 pub(crate) mod handshake;

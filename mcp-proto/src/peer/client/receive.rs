@@ -21,7 +21,7 @@ use crate::schema::{
 };
 use crate::{Instant, Limits};
 
-use super::era::DetectAction;
+use super::era_judge::DetectAction;
 use super::incoming_requests::{ServerRequest, bytes_of, decode};
 use super::outgoing_messages::protocol_meta;
 use super::request_record::{ClientRequest, Removed, RequestOwner, Stage};

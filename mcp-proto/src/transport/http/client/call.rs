@@ -8,7 +8,7 @@ use crate::peer::{Carriage, CarriageEnd, CarriageState, LostReason, Outcome, Req
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{Cancelled, ListTools, Method, Notification, Revision};
-use crate::transport::framing::write_cancelled;
+use crate::transport::cancellation::write_cancelled;
 use crate::transport::http::ExchangeId;
 
 use super::HttpClient;

@@ -2,7 +2,7 @@
 //!
 //! The probe is a POST of `server/discover`, the handshake a POST of `initialize`. The other way to the server is
 //! HTTP+SSE (2024-11-05): a GET for the event stream, after which the handshake is posted to the endpoint that the
-//! stream names. The [table](crate::peer::client::era) decides on each reply, by the evidence that it is:
+//! stream names. The [table](crate::peer::client::era_judge) decides on each reply, by the evidence that it is:
 //!
 //! | reply | evidence |
 //! |---|---|
@@ -36,7 +36,9 @@ use core::time::Duration;
 
 use crate::Instant;
 use crate::backoff::{Backoff, SplitMix64};
-use crate::peer::client::era::{DetectAction, EraDecision, EraJudge, EraRequest, Evidence, JudgedAnswer};
+use crate::peer::client::era_judge::{
+    DetectAction, EraDecision, EraJudge, EraRequest, Evidence, JudgedAnswer,
+};
 use crate::peer::client::handshake::ServerDescription;
 use crate::peer::client::{
     ConnectError, ConnectProgress, ConnectStep, ConnectTimeouts, EraPolicy, KnownEra, ServerInfo,

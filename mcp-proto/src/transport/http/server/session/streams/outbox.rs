@@ -8,7 +8,7 @@ use crate::peer::{Denial, MessageKind, Outbox};
 use crate::prelude::*;
 use crate::quota::{ByteAccount, BytePermit, BytePurpose};
 use crate::rpc::{ErrorId, Id, write};
-use crate::transport::framing::write_cancelled;
+use crate::transport::cancellation::write_cancelled;
 use crate::transport::http::server::response::{COMPLETE, ERROR, RESULT, UNBUDGETED_BYTES, over_budget};
 use crate::transport::http::server::session::connections::ConnectionId;
 
