@@ -7,7 +7,7 @@
 //! | names any other version | -32022 with the versions spoken |
 //! | names a version and no capabilities | -32602 |
 //! | names a method that its revision lacks, or whose capability is not declared | -32601 |
-//! | names a method of an extension that the client does not declare | -32021 |
+//! | names a method of the tasks extension, or of a registered one, that the client does not declare | -32021 |
 //! | `initialize` without modern metadata | the handshake |
 //! | bare, after the handshake | served at the negotiated revision |
 //! | bare, before it | `ping` is answered, anything else is -32602 and names the missing keys |

@@ -72,7 +72,15 @@ impl Server {
 
     /// Notifies subscriptions of a change.
     pub(super) fn notify_changed(&mut self, now: Instant, topic: Topic, out: &mut dyn Outbox) {
-        if self.subscriptions.subscribers_of(&topic).next().is_some() || self.is_implied_for_session(&topic) {
+        let is_ready = self.is_ready();
+        if let Topic::List(list) = topic
+            && let Some(session) = self.session_mut().filter(|_| !is_ready)
+            && !session.changed_lists.contains(&list)
+        {
+            session.changed_lists.push(list);
+        }
+        let for_session = is_ready && self.is_implied_for_session(&topic);
+        if for_session || self.subscriptions.subscribers_of(&topic).next().is_some() {
             self.subscriptions.changed.insert(topic, ());
             self.notify_changes(now, out);
         }
@@ -83,17 +91,38 @@ impl Server {
         matches!(topic, Topic::List(_)) && self.session().is_some()
     }
 
-    /// Whether change notifications may be sent. A legacy client gets none before it is ready or sends requests, and
-    /// then those of all changes since the handshake.
+    /// Whether the session may be sent change notifications. A legacy client gets none before it is ready or sends requests,
+    /// and then those of all changes since the handshake.
     fn is_ready(&self) -> bool {
         self.session().is_none_or(Session::can_be_notified)
     }
 
     /// Sends the change notifications that found no room, or no reader, before.
     pub(crate) fn retry_notifications(&mut self, now: Instant, out: &mut dyn Outbox) {
-        if !self.subscriptions.changed.is_empty() {
+        if self.has_changes() {
             self.notify_changes(now, out);
         }
+    }
+
+    /// Whether change notifications wait that may be sent.
+    fn has_changes(&self) -> bool {
+        let for_session = self.session().filter(|_| self.is_ready());
+        !self.subscriptions.changed.is_empty()
+            || for_session.is_some_and(|session| !session.changed_lists.is_empty())
+    }
+
+    /// Takes the next topic that has changed, with the subscribers to notify.
+    fn next_change(&mut self) -> Option<(Topic, Vec<Subscriber>)> {
+        let is_ready = self.is_ready();
+        if let Some((topic, ())) = self.subscriptions.used_mut().and_then(|it| it.changed.pop_first()) {
+            let session = (is_ready && self.is_implied_for_session(&topic)).then_some(Subscriber::Session);
+            let interested = session.into_iter().chain(self.subscriptions.subscribers_of(&topic)).collect();
+            return Some((topic, interested));
+        }
+        let lists = &mut self.session_mut().filter(|_| is_ready)?.changed_lists;
+        let list = *lists.first()?;
+        lists.remove(0);
+        Some((Topic::List(list), Vec::from([Subscriber::Session])))
     }
 
     fn notify_changes(&mut self, now: Instant, out: &mut dyn Outbox) {
@@ -101,15 +130,8 @@ impl Server {
         while !self.is_closed()
             && out.queued() <= limit
             && out.has_reader()
-            && self.is_ready()
-            && let Some((topic, ())) = self.subscriptions.used_mut().and_then(|it| it.changed.pop_first())
+            && let Some((topic, interested)) = self.next_change()
         {
-            let interested: alloc::vec::Vec<Subscriber> = self
-                .is_implied_for_session(&topic)
-                .then_some(Subscriber::Session)
-                .into_iter()
-                .chain(self.subscriptions.subscribers_of(&topic))
-                .collect();
             for subscriber in interested {
                 match &topic {
                     Topic::List(list) => {
@@ -129,10 +151,7 @@ impl Server {
             }
         }
         // With no readable stream, the next reader triggers a retry.
-        let left = !self.subscriptions.changed.is_empty()
-            && !self.is_closed()
-            && out.has_reader()
-            && self.is_ready();
+        let left = self.has_changes() && !self.is_closed() && out.has_reader();
         self.notify_again_at = left.then(|| now + RETRY_PAUSE);
     }
 

@@ -12,12 +12,13 @@ use alloc::sync::Arc;
 #[cfg(all(feature = "std", feature = "http"))]
 use serde::{Serialize, de::DeserializeOwned};
 
+use crate::peer::topic::ListKind;
+use crate::prelude::*;
 use crate::schema::{ClientCapabilities, Era, Implementation, InitializeParams, LoggingLevel, Revision};
 #[cfg(all(feature = "std", feature = "http"))]
 use crate::{
     lazy_box::LazyBox,
     peer::{Principal, Requests, WireId},
-    prelude::*,
 };
 
 #[cfg(all(feature = "std", feature = "http"))]
@@ -40,6 +41,8 @@ pub struct Session {
     /// Whether the client has sent a request: it has received the answer to `initialize`, even if `initialized` is
     /// missing.
     pub(super) has_requested: bool,
+    /// The lists that have changed since the handshake, while the client is not ready.
+    pub(super) changed_lists: Vec<ListKind>,
     /// Whether it stands for a single message without a session, of a client that is not known.
     pub(super) stateless: bool,
 }
@@ -65,6 +68,7 @@ impl Session {
             initialized: false,
             log_level: None,
             has_requested: false,
+            changed_lists: Vec::new(),
             stateless: false,
         }
     }
@@ -140,7 +144,9 @@ impl Server {
             && self.received_progress.is_empty()
             && self.events.is_idle()
             && self.notify_again_at.is_none();
-        let session = connection.session.take_if(|session| is_idle && !session.stateless)?;
+        let session = connection
+            .session
+            .take_if(|session| is_idle && !session.stateless && session.changed_lists.is_empty())?;
         let outbound = core::mem::replace(&mut connection.outbound, Requests::new());
         let outbound = outbound.is_ours(WireId(1)).then(|| Box::new(outbound));
         Some(IdleServer {
@@ -167,6 +173,7 @@ impl Server {
             initialized: idle.initialized,
             log_level: idle.log_level,
             has_requested: idle.has_requested,
+            changed_lists: Vec::new(),
             stateless: false,
         });
         server.principal = idle.principal.take();

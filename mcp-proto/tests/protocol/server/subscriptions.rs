@@ -5,7 +5,7 @@ use mcp_proto::schema::ServerCapability;
 use mcp_proto::schema::tasks::{TaskStatus, TaskUpdatedParams};
 use serde_json::{Value, json};
 
-use crate::common::server::{ServerHarness, config};
+use crate::common::server::{ServerHarness, config, initialize};
 
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
@@ -63,6 +63,31 @@ fn resource_named_twice_is_granted_and_reported_once() {
     assert_eq!(acknowledged["params"]["notifications"]["resourceSubscriptions"], json!(["a:", "b:"]));
     s.server.at(s.now).resource_updated("a:");
     assert_eq!(s.lines().len(), 1);
+}
+
+/// S1.7, S5.3: a server may serve both eras on one connection.
+#[test]
+fn subscription_receives_changes_beside_a_session_that_is_not_ready() {
+    let mut s = ServerHarness::new(config());
+    s.request_with_id(1, "initialize", initialize("2025-11-25"));
+    s.line();
+    listen(&mut s, 2, json!({"toolsListChanged": true}));
+    let changed = |subscription: Value| [("notifications/tools/list_changed".to_string(), subscription)];
+    s.server.at(s.now).list_changed(ListKind::Tools);
+    assert_eq!(notifications(&mut s), changed(json!(2)));
+    s.notify("notifications/initialized", json!({}));
+    assert_eq!(notifications(&mut s), changed(Value::Null));
+}
+
+#[test]
+fn new_session_receives_no_changes_of_the_session_that_it_replaces() {
+    let mut s = ServerHarness::new(config());
+    s.request_with_id(1, "initialize", initialize("2025-11-25"));
+    s.server.at(s.now).list_changed(ListKind::Tools);
+    s.request_with_id(2, "initialize", initialize("2025-11-25"));
+    s.lines();
+    s.notify("notifications/initialized", json!({}));
+    s.expect_silence();
 }
 
 /// S6.1, S5.1
@@ -129,10 +154,13 @@ fn server_refuses_task_methods_of_clients_without_the_extension() {
     let declared = json!({"io.modelcontextprotocol/clientCapabilities": {"extensions": {(TASKS): {}}}});
     for (id, method) in [(1, "tasks/get"), (2, "tasks/update"), (3, "tasks/cancel")] {
         let params = json!({"taskId": "t-1", "inputResponses": {}});
-        s.modern(id, method, params.clone());
-        let error = s.line()["error"].take();
-        assert_eq!(error["code"], -32021, "{method}");
-        assert_eq!(error["data"]["requiredCapabilities"]["extensions"], json!({TASKS: {}}));
+        // The second one repeats the `_meta` of the first.
+        for _ in 0..2 {
+            s.modern(id, method, params.clone());
+            let error = s.line()["error"].take();
+            assert_eq!(error["code"], -32021, "{method}");
+            assert_eq!(error["data"]["requiredCapabilities"]["extensions"], json!({TASKS: {}}));
+        }
         s.modern(id, method, json!({"taskId": "t-1", "inputResponses": {}, "_meta": declared}));
         s.request();
     }
