@@ -5,8 +5,8 @@ use std::env;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler};
 use shuttle::{Config, MaxSteps, Runner};
 
-/// How often PCT preempts the thread with the highest priority.
-const PREEMPTIONS: usize = 3;
+/// The depth of PCT: it preempts the thread with the highest priority one time less.
+const DEPTH: usize = 3;
 
 /// Far more than any model takes: a livelock.
 const MAX_STEPS: usize = 50_000;
@@ -31,7 +31,7 @@ pub fn explore(model: fn()) {
     let seed = number("MCP_SCHEDULES_SEED", 0);
     let count = usize::try_from(schedules).unwrap();
     Runner::new(RandomScheduler::new_from_seed(seed, count), config.clone()).run(model);
-    Runner::new(PctScheduler::new_from_seed(seed, PREEMPTIONS, count), config).run(model);
+    Runner::new(PctScheduler::new_from_seed(seed, DEPTH, count), config).run(model);
 }
 
 fn number(variable: &str, default: u64) -> u64 {
