@@ -162,8 +162,12 @@ impl Target for Client {
                 self.judge(ClientModel::end_coverage);
                 self.app.client.handle_open_failed("fuzz");
             }
-            Operation::Input(bytes) => self.input(bytes),
+            Operation::Input(bytes) => {
+                self.judge(ClientModel::expect_any_bytes);
+                self.input(bytes);
+            }
             Operation::Line(bytes) => {
+                self.judge(ClientModel::expect_any_bytes);
                 self.input(bytes);
                 self.input(b"\n");
             }

@@ -121,7 +121,9 @@ pub(super) fn compare_with_model<T: Target>(data: &[u8]) -> (usize, usize) {
     for (n, prelude) in no_prelude.chain(T::preludes()).enumerate() {
         let run = Run::<T::Config, T::Operation>::arbitrary_take_rest(Unstructured::new(data));
         let Ok(mut run) = run else { break };
-        let mut target = T::new(&run.config, RunState::new(ChunkMode::Whole));
+        let mut state = RunState::new(ChunkMode::Whole);
+        state.recording.is_on = false;
+        let mut target = T::new(&run.config, state);
         if !target.attach_model(&run.config) {
             break;
         }
@@ -218,18 +220,22 @@ pub struct RunState {
 pub struct Recording {
     file: Arc<Mutex<Vec<u8>>>,
     recorders: AtomicU64,
+    is_on: bool,
 }
 
 impl Default for Recording {
     fn default() -> Self {
         let header = TraceHeader::new("fuzz", UnixTime::EPOCH, false);
-        Self { file: Arc::new(Mutex::new(header.to_line())), recorders: AtomicU64::new(0) }
+        Self { file: Arc::new(Mutex::new(header.to_line())), recorders: AtomicU64::new(0), is_on: true }
     }
 }
 
 impl Recording {
     /// A recorder that writes it. Each has its own connection, because each numbers its machines.
     pub fn recorder(&self) -> Option<MachineRecorder> {
+        if !self.is_on {
+            return None;
+        }
         let file = self.file.clone();
         let connection = self.recorders.fetch_add(1, Ordering::Relaxed);
         Some(MachineRecorder::new(move |record| {

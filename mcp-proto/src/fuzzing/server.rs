@@ -199,6 +199,7 @@ impl Target for Server {
             }
             Operation::Input(bytes) | Operation::Line(bytes) => {
                 self.has_uncounted_input = true;
+                self.judge(ServerModel::end_coverage);
                 self.input(bytes);
                 if matches!(operation, Operation::Line(_)) {
                     self.input(b"\n");

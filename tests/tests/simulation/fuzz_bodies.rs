@@ -25,7 +25,7 @@ fn run(body: Body) {
 fn compare_with_model(machine: &str) {
     let (_, compare) = fuzzing::MODELS.into_iter().find(|(name, _)| *name == machine).unwrap();
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let config = Config { cases: 300, failure_persistence: None, ..Config::default() };
+    let config = Config { cases: 1000, failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, rng);
     // The lowest bit of a byte says whether another operation follows.
     let byte = prop_oneof![15 => any::<u8>().prop_map(|byte| byte | 1), 1 => any::<u8>()];

@@ -172,10 +172,16 @@ impl ClientModel {
                 Some((messages, false)) => {
                     messages.into_iter().for_each(|message| self.handle_message(message))
                 }
-                // The client may make something of it: an answer of `initialize`, or to a call.
-                _ if self.era == KnownEra::Unknown => self.is_covered = false,
-                _ => self.has_unreadable_input = true,
+                _ => self.expect_any_bytes(),
             }
+        }
+    }
+
+    /// Handles that input of any bytes follows, of which the client may make something: an answer, for example.
+    pub(in crate::fuzzing) fn expect_any_bytes(&mut self) {
+        match self.era {
+            KnownEra::Unknown => self.is_covered = false,
+            _ => self.has_unreadable_input = true,
         }
     }
 
@@ -208,8 +214,11 @@ impl ClientModel {
             }
             Message::Error { id, error } => {
                 let code = error["code"].as_i64().unwrap_or_default();
-                let answer =
-                    if code == -32042 { ReceivedAnswer::AsksForInput } else { ReceivedAnswer::Error(code) };
+                let answer = if code == -32042 && self.era == KnownEra::Legacy {
+                    ReceivedAnswer::AsksForInput
+                } else {
+                    ReceivedAnswer::Error(code)
+                };
                 self.handle_answer(&id, answer, &error);
             }
         }
@@ -313,6 +322,7 @@ impl ClientModel {
             );
             call.may_be_sent = call.may_be_sent.saturating_sub(1);
             call.wire_id = Some(id);
+            call.answer = None;
             *request
         });
         assert!(method != "tools/call" || call.is_some(), "model: a call that the application has not made");
@@ -386,7 +396,10 @@ impl ClientModel {
                 Some(ReceivedAnswer::AsksForInput) => error.code == -32042,
                 _ => false,
             },
-            Outcome::Invalid(_) => answer.is_some_and(|answer| answer != ReceivedAnswer::Complete),
+            Outcome::Invalid(_) => matches!(
+                answer,
+                Some(ReceivedAnswer::Strange | ReceivedAnswer::Task | ReceivedAnswer::AsksForInput)
+            ),
             Outcome::Cancelled => self.cancelled.contains_key(&request),
             Outcome::TimedOut { .. } => {
                 let elapsed = now.saturating_since(call.asked_at);

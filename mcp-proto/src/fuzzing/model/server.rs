@@ -51,8 +51,10 @@ enum Expected {
     Notification(&'static str, Option<Value>),
     /// A request of the server, of this method.
     Request(&'static str),
-    /// The application is informed that the request of this id is cancelled.
-    Cancelled(Value),
+    /// The application is informed that the request of this handle is cancelled.
+    Cancelled(Option<InboundId>),
+    /// A notification that the request of the server with this number is cancelled.
+    CancelledOnWire(i64),
     /// The request of the server with this number ends so.
     Outcome(i64, Ending),
     Initialized,
@@ -118,7 +120,7 @@ pub(in crate::fuzzing) struct ServerModel {
     own: BTreeMap<i64, OwnRequest>,
     next_number: i64,
     expected: Vec<Expected>,
-    /// What batches leave open: each answer may come once the batch's other answers do.
+    /// Answers to requests of batches: they come with the last answer of their batch.
     allowed: Vec<Expected>,
     /// The URIs whose subscriptions were reported to the application.
     reported: BTreeSet<String>,
@@ -174,10 +176,11 @@ impl ServerModel {
                 Message::Error { id, error } => self.handle_answer(&id, Ending::Error(code(&error))),
             }
         }
+        self.release_batches();
     }
 
     fn handle_request(&mut self, id: Value, method: String, params: &Value, in_batch: bool) {
-        // The client would take the answer for that to the other request.
+        // A request with the id of an open one gets no answer, which would seem to answer the other.
         if self.requests.iter().any(|open| open.id == id) {
             return;
         }
@@ -349,7 +352,7 @@ impl ServerModel {
                 let Some(at) = self.requests.iter().position(|open| open.id == *cancelled) else { return };
                 let request = self.requests.remove(at);
                 if request.topics.is_none() {
-                    self.expect(Expected::Cancelled(request.id));
+                    self.expect(Expected::Cancelled(request.handle));
                 }
                 if request.in_batch {
                     self.release_batches();
@@ -445,7 +448,7 @@ impl ServerModel {
 
     pub(in crate::fuzzing) fn cancel(&mut self, request: RequestId) {
         if self.own.remove(&request.number()).is_some() {
-            self.expect(Expected::Notification("notifications/cancelled", None));
+            self.expect(Expected::CancelledOnWire(request.number()));
             self.expect(Expected::Outcome(request.number(), Ending::Cancelled));
         }
     }
@@ -471,11 +474,7 @@ impl ServerModel {
                 let id = request.id.clone();
                 self.meet(&Expected::Passed(id));
             }
-            Event::Cancelled { .. } => {
-                let cancelled =
-                    self.expected.iter().position(|expected| matches!(expected, Expected::Cancelled(_)));
-                self.expected.remove(cancelled.expect("model: a request was not cancelled"));
-            }
+            Event::Cancelled { id, .. } => self.meet(&Expected::Cancelled(Some(*id))),
             Event::Initialized => self.meet(&Expected::Initialized),
             Event::Subscribed { uri } => {
                 assert!(self.reported.insert(uri.clone()), "model: {uri} is subscribed to")
@@ -501,7 +500,7 @@ impl ServerModel {
                     request.timeout.is_none_or(|timeout| elapsed >= timeout),
                     "model: a timeout after {elapsed:?}"
                 );
-                return self.expect(Expected::Notification("notifications/cancelled", None));
+                return self.expect(Expected::CancelledOnWire(number));
             }
             other => panic!("model: {number} cannot end with {other:?}"),
         };
@@ -531,12 +530,20 @@ impl ServerModel {
         let passed = Expected::Passed(id.clone());
         if self.is_tight && code == -32603 {
             // The request is refused for a limit, in place of whatever was to follow.
+            let before = self.expected.len();
             self.requests.retain(|open| open.id != *id);
             self.expected.retain(|expected| match expected {
                 Expected::Answer(of, _) => of != id,
                 Expected::Notification(_, subscription) => subscription.as_ref() != Some(id),
                 other => *other != passed,
             });
+            let allowed = self
+                .allowed
+                .iter()
+                .position(|expected| matches!(expected, Expected::Answer(of, _) if of == id));
+            let is_pending =
+                self.expected.len() < before || allowed.map(|at| self.allowed.remove(at)).is_some();
+            assert!(is_pending, "model: {id} is refused, and was not asked");
             return;
         }
         self.meet_answer(id, |content| *content == Content::Error(code));
@@ -577,6 +584,9 @@ impl ServerModel {
             }
             "notifications/message" => {
                 assert!(self.session.is_some(), "model: a log message that no client has asked for");
+            }
+            "notifications/cancelled" if params["_meta"].get(SUBSCRIPTION).is_none() => {
+                self.meet(&Expected::CancelledOnWire(params["requestId"].as_i64().unwrap_or_default()));
             }
             method => {
                 let subscription = params["_meta"].get(SUBSCRIPTION).cloned();
