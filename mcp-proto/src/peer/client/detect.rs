@@ -1,6 +1,6 @@
 //! Detection of the server's era on byte streams, as a state machine of its own.
 //!
-//! The [table](super::era) decides on each answer. On a stream the probe and `initialize` may be unanswered at the same
+//! The [table](super::era_judge) decides on each answer. On a stream the probe and `initialize` may be unanswered at the same
 //! time, and the other way to the server is a fresh link:
 //!
 //! | step | input | next |
