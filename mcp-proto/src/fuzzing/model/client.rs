@@ -60,7 +60,7 @@ struct ReceivedRequest {
     is_new: bool,
 }
 
-/// An answer of the server, by what a client makes of it.
+/// An answer of the server, by the reaction of a client.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum ReceivedAnswer {
     /// A result that is complete.
@@ -230,7 +230,7 @@ impl ClientModel {
             let version = result["protocolVersion"].as_str();
             let versions = result["supportedVersions"].as_array();
             if result["data"]["supported"].is_array() {
-                // What follows depends on what the server has refused before.
+                // The next step depends on the revisions that the server has refused before.
                 self.is_covered = false;
             } else if versions.is_some_and(|versions| versions.contains(&MODERN.into())) {
                 self.era = KnownEra::Modern;
@@ -255,7 +255,7 @@ impl ClientModel {
         }
     }
 
-    // --- What the machine does ---
+    // --- Outputs and events of the machine ---
 
     /// Handles a line that the machine sends.
     pub(in crate::fuzzing) fn handle_output(&mut self, line: &[u8]) {
@@ -408,7 +408,7 @@ impl ClientModel {
             Outcome::Refused(_) => call.wire_id.is_none() || answer.is_some(),
             Outcome::Input(_) => answer == Some(ReceivedAnswer::AsksForInput),
             Outcome::Task(_) | Outcome::TaskCancelled { .. } => answer == Some(ReceivedAnswer::Task),
-            // For limits: what is queued for the application, or for the server.
+            // The queues of events and of output are full.
             Outcome::Lost(_) => self.is_tight,
             _ => false,
         };

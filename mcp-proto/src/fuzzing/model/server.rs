@@ -453,7 +453,7 @@ impl ServerModel {
         }
     }
 
-    // --- What the machine does ---
+    // --- Outputs and events of the machine ---
 
     pub(in crate::fuzzing) fn handle_event(&mut self, now: Instant, event: &Event) {
         if !self.is_covered {
