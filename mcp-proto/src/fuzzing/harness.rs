@@ -104,9 +104,7 @@ struct Run<C, O> {
 
 /// Runs the operations that a fuzzer's bytes encode twice, with whole and with split input, and checks the contracts.
 pub(super) fn fuzz<T: Target>(data: &[u8]) {
-    let Ok(run) = Run::arbitrary_take_rest(Unstructured::new(data)) else {
-        return;
-    };
+    let Ok(run) = Run::arbitrary_take_rest(Unstructured::new(data)) else { return };
     let [whole, split] = [ChunkMode::Whole, ChunkMode::Chunks(1)]
         .map(|chunk_mode| execute::<T>(&run, chunk_mode, |target, operation| target.apply(operation)));
     assert_eq!(whole, split, "contract 4: chunk invariance");

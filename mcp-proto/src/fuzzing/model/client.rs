@@ -91,8 +91,8 @@ pub(in crate::fuzzing) struct ClientModel {
     replies: Vec<Value>,
     /// Whether the server has accepted `initialize`, and the client has not yet confirmed that.
     owes_initialized: bool,
-    /// The calls that the application has cancelled in this operation, with the id of the request on the wire.
-    cancelled: BTreeMap<RequestId, Option<i64>>,
+    /// The calls that the application has cancelled in this operation.
+    cancelled: BTreeSet<RequestId>,
     /// The ids that the client must cancel on the wire in this operation.
     cancels: BTreeSet<i64>,
     /// The calls that must end in this operation, because their answers have come.
@@ -118,7 +118,7 @@ impl ClientModel {
             received: Vec::new(),
             replies: Vec::new(),
             owes_initialized: false,
-            cancelled: BTreeMap::new(),
+            cancelled: BTreeSet::new(),
             cancels: BTreeSet::new(),
             due: BTreeSet::new(),
             has_unreadable_input: false,
@@ -151,7 +151,7 @@ impl ClientModel {
         if let Some(call) = self.calls.get(&request) {
             let on_wire = call.wire_id.filter(|id| self.sent.get(id).is_some_and(|sent| !sent.asks_for_task));
             self.cancels.extend(on_wire);
-            self.cancelled.insert(request, on_wire);
+            self.cancelled.insert(request);
         }
     }
 
@@ -246,7 +246,7 @@ impl ClientModel {
         }
         call.answer = Some(answer);
         match answer {
-            // With a revision that the server names.
+            // The client may ask again, with another revision.
             ReceivedAnswer::AsksForInput | ReceivedAnswer::Error(-32022) => call.may_be_sent += 1,
             ReceivedAnswer::Complete | ReceivedAnswer::Error(-32601) => {
                 self.due.extend(sent.call);
@@ -400,7 +400,7 @@ impl ClientModel {
                 answer,
                 Some(ReceivedAnswer::Strange | ReceivedAnswer::Task | ReceivedAnswer::AsksForInput)
             ),
-            Outcome::Cancelled => self.cancelled.contains_key(&request),
+            Outcome::Cancelled => self.cancelled.contains(&request),
             Outcome::TimedOut { .. } => {
                 let elapsed = now.saturating_since(call.asked_at);
                 self.has_irregular_clock || call.timeout.is_none_or(|timeout| elapsed >= timeout)
