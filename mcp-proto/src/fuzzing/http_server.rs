@@ -101,6 +101,8 @@ pub(super) struct Server {
     peer: FrontPeer,
     run: RunState,
     exchanges: Vec<Exchange>,
+    /// How long clients may still be silent: a minute takes as long as a dozen operations.
+    idle_minutes: u8,
     sessions: Vec<String>,
     events: Vec<String>,
     /// The request states issued to clients.
@@ -161,6 +163,7 @@ impl Target for Server {
             peer: FrontPeer::new(router, http, clock, 7),
             run,
             exchanges: Vec::new(),
+            idle_minutes: 60,
             sessions: Vec::new(),
             events: Vec::new(),
             states: Vec::new(),
@@ -208,7 +211,11 @@ impl Target for Server {
             }
             Operation::Updated(which) => self.peer.server.resource_updated(format!("note:///{}", which % 3)),
             Operation::Advance { ms } => self.advance(Duration::from_millis((*ms).into())),
-            Operation::Idle { minutes } => self.advance(Duration::from_secs(60 * u64::from(minutes % 40))),
+            Operation::Idle { minutes } => {
+                let minutes = (minutes % 40).min(self.idle_minutes);
+                self.idle_minutes -= minutes;
+                self.advance(Duration::from_secs(60 * u64::from(minutes)));
+            }
             Operation::Close => self.peer.server.close(),
         }
         self.advance(Duration::ZERO);

@@ -181,38 +181,33 @@ fn files_of_skills_lie_in_their_folders() {
     outcome.unwrap();
 }
 
-/// The committed corpora, with every input that once failed.
-#[test]
-fn fuzz_targets_accept_the_committed_corpora() {
-    let targets: [(&str, Body); 21] = [
-        ("challenge", fuzzing::challenge),
-        ("client", fuzzing::client),
-        ("envelope", fuzzing::envelope),
-        ("fetch_policy", fuzzing::fetch_policy),
-        ("frontmatter", fuzzing::frontmatter),
-        ("header", fuzzing::header),
-        ("host_config", fuzzing::host_config),
-        ("host_control", fuzzing::host_control),
-        ("host_names", fuzzing::host_names),
-        ("host_results", fuzzing::host_results),
-        ("http_client", fuzzing::http_client),
-        ("http_server", fuzzing::http_server),
-        ("lines", fuzzing::lines),
-        ("metadata", fuzzing::metadata),
-        ("redact", fuzzing::redact),
-        ("schema", fuzzing::schema),
-        ("server", fuzzing::server),
-        ("skill_manifest", fuzzing::skill_manifest),
-        ("sse", fuzzing::sse),
-        ("token_answer", fuzzing::token_answer),
-        ("trace_file", fuzzing::trace_file),
-    ];
+fn run_corpus(target: &str, body: Body) {
     let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus");
-    for (target, body) in targets {
-        let inputs: Vec<_> = std::fs::read_dir(corpus.join(target)).unwrap().collect();
-        assert!(!inputs.is_empty(), "the corpus of {target} is empty");
-        for input in inputs {
-            body(&std::fs::read(input.unwrap().path()).unwrap());
-        }
+    let inputs: Vec<_> = std::fs::read_dir(corpus.join(target)).unwrap().collect();
+    assert!(!inputs.is_empty(), "the corpus of {target} is empty");
+    for input in inputs {
+        let path = input.unwrap().path();
+        // Shown if the body panics.
+        println!("{}", path.display());
+        body(&std::fs::read(path).unwrap());
+    }
+}
+
+/// The committed corpora, with every input that once failed.
+mod corpora {
+    macro_rules! tests {
+        ($($target:ident)*) => {
+            $(
+                #[test]
+                fn $target() {
+                    super::run_corpus(stringify!($target), mcp_proto::fuzzing::$target);
+                }
+            )*
+        };
+    }
+
+    tests! {
+        challenge client envelope fetch_policy frontmatter header host_config host_control host_names host_results http_client
+        http_server lines metadata redact schema server skill_manifest sse token_answer trace_file
     }
 }
