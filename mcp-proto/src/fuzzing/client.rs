@@ -103,7 +103,7 @@ impl Target for Client {
 
     fn handle_event(&mut self, event: Event) {
         let now = self.app.run.now;
-        self.judge(|model| model.handle_event(now, &event));
+        self.tell_model(|model| model.handle_event(now, &event));
         self.app.handle_event(event);
     }
 
@@ -125,7 +125,7 @@ impl Target for Client {
                 let options = timeout(*timeout_ms);
                 let limit = options.timeout;
                 if let Some(call) = self.app.request::<CallTool>(&CallToolParams::new("fuzz"), options) {
-                    self.judge(|model| model.call(now, call, limit));
+                    self.tell_model(|model| model.call(now, call, limit));
                 }
             }
             Operation::List => {
@@ -137,7 +137,7 @@ impl Target for Client {
             }
             Operation::Cancel(which) => {
                 if let Some(request) = self.app.cancel(*which) {
-                    self.judge(|model| model.cancel(request));
+                    self.tell_model(|model| model.cancel(request));
                 }
             }
             Operation::Respond(which) => {
@@ -146,28 +146,28 @@ impl Target for Client {
                     _ => &ElicitResult::new(ElicitAction::Accept),
                 };
                 if let Some(request) = self.app.respond(*which, result) {
-                    self.judge(|model| model.respond(request));
+                    self.tell_model(|model| model.respond(request));
                 }
             }
             Operation::Close => {
-                self.judge(ClientModel::end_coverage);
+                self.tell_model(ClientModel::end_coverage);
                 self.app.close();
             }
             Operation::Abort => {
-                self.judge(ClientModel::end_coverage);
+                self.tell_model(ClientModel::end_coverage);
                 self.app.abort(LostReason::Closed);
             }
             Operation::Open => self.app.client.handle_open(now),
             Operation::OpenFailed => {
-                self.judge(ClientModel::end_coverage);
+                self.tell_model(ClientModel::end_coverage);
                 self.app.client.handle_open_failed("fuzz");
             }
             Operation::Input(bytes) => {
-                self.judge(ClientModel::expect_any_bytes);
+                self.tell_model(ClientModel::expect_any_bytes);
                 self.input(bytes);
             }
             Operation::Line(bytes) => {
-                self.judge(ClientModel::expect_any_bytes);
+                self.tell_model(ClientModel::expect_any_bytes);
                 self.input(bytes);
                 self.input(b"\n");
             }
@@ -181,15 +181,18 @@ impl Target for Client {
             }
             Operation::ServerCancels(id) => self.send_line(&cancelled(*id)),
             Operation::Eof => {
-                self.judge(ClientModel::end_coverage);
+                self.tell_model(ClientModel::end_coverage);
                 self.app.client.handle_eof(now, "fuzz");
             }
             Operation::Advance { ms } => self.app.run.advance(*ms),
             Operation::Backwards { ms } => {
-                self.judge(ClientModel::set_clock_back);
+                self.tell_model(ClientModel::set_clock_back);
                 self.app.run.set_back(*ms);
             }
-            Operation::Timeout => self.check_timeout(),
+            Operation::Timeout => {
+                self.tell_model(|model| model.handle_timeout(now));
+                self.check_timeout();
+            }
             Operation::PollEvents => self.drain_events(),
             Operation::PollTransmit => self.transmit(),
             Operation::PollLink => {
@@ -236,14 +239,14 @@ impl Target for Client {
 
 impl Client {
     /// Passes something to the model, if one is attached.
-    fn judge(&mut self, act: impl FnOnce(&mut ClientModel)) {
+    fn tell_model(&mut self, act: impl FnOnce(&mut ClientModel)) {
         if let Some(model) = &mut self.model {
             act(model);
         }
     }
 
     fn input(&mut self, bytes: &[u8]) {
-        self.judge(|model| model.handle_input(bytes));
+        self.tell_model(|model| model.handle_input(bytes));
         for chunk in self.app.run.split(bytes) {
             self.app.client.handle_input(self.app.run.now, chunk);
         }
@@ -297,7 +300,7 @@ impl Client {
         assert!(out.is_empty() || out.ends_with(b"\n"), "only whole lines go out");
         for line in out.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
             assert!(!line.starts_with(b"["), "a client sends no batches");
-            self.judge(|model| model.handle_output(line));
+            self.tell_model(|model| model.handle_output(line));
             for message in read_messages(line) {
                 let Message::Request(request) = message else { continue };
                 if &*request.method == "subscriptions/listen" {

@@ -199,14 +199,14 @@ impl Target for Server {
             }
             Operation::Input(bytes) | Operation::Line(bytes) => {
                 self.has_uncounted_input = true;
-                self.judge(ServerModel::end_coverage);
+                self.tell_model(ServerModel::end_coverage);
                 self.input(bytes);
                 if matches!(operation, Operation::Line(_)) {
                     self.input(b"\n");
                 }
             }
             Operation::Eof => {
-                self.judge(ServerModel::end_coverage);
+                self.tell_model(ServerModel::end_coverage);
                 self.server.handle_eof(now, "fuzz");
             }
             Operation::Respond { which, with } => {
@@ -226,7 +226,7 @@ impl Target for Server {
                     1 => SentAnswer::InputRequired,
                     _ => SentAnswer::Error(1),
                 };
-                self.judge(|model| model.respond(request, sent));
+                self.tell_model(|model| model.respond(request, sent));
                 self.server.at(now).respond(request, answer);
                 self.inbound.insert(request, true);
             }
@@ -246,33 +246,33 @@ impl Target for Server {
             }
             Operation::Changed { list } => {
                 let list = choose([ListKind::Tools, ListKind::Prompts, ListKind::Resources], *list);
-                self.judge(|model| model.change(list.notification(), ""));
+                self.tell_model(|model| model.change(list.notification(), ""));
                 self.server.at(now).list_changed(list);
             }
             Operation::Updated { uri } => {
                 let uri = format!("fuzz://{}", uri % 4);
-                self.judge(|model| model.change("notifications/resources/updated", &uri));
+                self.tell_model(|model| model.change("notifications/resources/updated", &uri));
                 self.server.at(now).resource_updated(&uri);
             }
             Operation::Request { timeout_ms } => {
                 let options = timeout(*timeout_ms);
                 let limit = options.timeout;
                 let accepted = self.server.at(now).request::<ListRoots>(&EmptyParams::default(), options);
-                self.judge(|model| model.request_roots(now, accepted.as_ref().ok().copied(), limit));
+                self.tell_model(|model| model.request_roots(now, accepted.as_ref().ok().copied(), limit));
                 self.run.accept(accepted);
             }
             Operation::Cancel(which) => {
                 if let Some(request) = self.run.pick_request(*which) {
-                    self.judge(|model| model.cancel(request));
+                    self.tell_model(|model| model.cancel(request));
                     self.server.at(now).cancel(request, None);
                 }
             }
             Operation::Close => {
-                self.judge(ServerModel::end_coverage);
+                self.tell_model(ServerModel::end_coverage);
                 self.server.at(now).close();
             }
             Operation::Abort => {
-                self.judge(ServerModel::end_coverage);
+                self.tell_model(ServerModel::end_coverage);
                 self.server.at(now).abort(LostReason::Closed);
             }
             Operation::Advance { ms } => self.run.advance(*ms),
@@ -286,7 +286,7 @@ impl Target for Server {
                 if *over {
                     params.status = TaskStatus::Cancelled;
                 }
-                self.judge(|model| model.change("notifications/tasks", &params.task_id));
+                self.tell_model(|model| model.change("notifications/tasks", &params.task_id));
                 let sent = self.server.at(now).task_updated(&params);
                 self.run.note(&sent);
             }
@@ -319,7 +319,7 @@ impl Target for Server {
 
     fn handle_event(&mut self, event: Event) {
         let now = self.run.now;
-        self.judge(|model| model.handle_event(now, &event));
+        self.tell_model(|model| model.handle_event(now, &event));
         match event {
             Event::Request { id, params, .. } => {
                 let carried =
@@ -413,14 +413,14 @@ impl Server {
     }
 
     /// Passes something to the model, if one is attached.
-    fn judge(&mut self, act: impl FnOnce(&mut ServerModel)) {
+    fn tell_model(&mut self, act: impl FnOnce(&mut ServerModel)) {
         if let Some(model) = &mut self.model {
             act(model);
         }
     }
 
     fn input(&mut self, bytes: &[u8]) {
-        self.judge(|model| model.handle_input(bytes));
+        self.tell_model(|model| model.handle_input(bytes));
         for chunk in self.run.split(bytes) {
             self.server.handle_input(self.run.now, chunk);
         }
@@ -435,7 +435,7 @@ impl Server {
         let any = self.server.poll_transmit(&mut out);
         assert_eq!(any, !out.is_empty());
         for line in out.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-            self.judge(|model| model.handle_output(line));
+            self.tell_model(|model| model.handle_output(line));
             read_messages(line).into_iter().for_each(|message| self.handle_sent(message));
         }
         self.run.note(&Bytes::from(out));

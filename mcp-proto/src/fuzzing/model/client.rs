@@ -14,10 +14,19 @@ use crate::peer::{InboundId, Outcome, RequestId};
 
 /// Methods of requests that only one of the eras has.
 const MODERN_ONLY: [&str; 3] = ["server/discover", "subscriptions/listen", "tasks/update"];
-const LEGACY_ONLY: [&str; 6] =
-    ["initialize", "ping", "resources/subscribe", "resources/unsubscribe", "tasks/result", "tasks/list"];
+const LEGACY_ONLY: [&str; 7] = [
+    "initialize",
+    "ping",
+    "logging/setLevel",
+    "resources/subscribe",
+    "resources/unsubscribe",
+    "tasks/result",
+    "tasks/list",
+];
 /// Methods of requests that a client may send before it knows its server.
 const BEFORE_READY: [&str; 3] = ["server/discover", "initialize", "ping"];
+/// Methods of requests of the server that the application answers, by the capabilities of the fuzzed client.
+const PASSED_ON: [&str; 2] = ["roots/list", "elicitation/create"];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum KnownEra {
@@ -37,6 +46,8 @@ struct OpenCall {
     may_be_sent: usize,
     /// The server's answer to its last request.
     answer: Option<ReceivedAnswer>,
+    /// Whether it has waited for the handshake or the server has reacted to it: its time is counted from then.
+    is_delayed: bool,
     has_progress: bool,
 }
 
@@ -70,7 +81,7 @@ enum ReceivedAnswer {
     /// A result that creates a task.
     Task,
     /// A result of no known type.
-    Strange,
+    OfUnknownType,
     Error(i64),
 }
 
@@ -95,7 +106,7 @@ pub(in crate::fuzzing) struct ClientModel {
     cancelled: BTreeSet<RequestId>,
     /// The ids that the client must cancel on the wire in this operation.
     cancels: BTreeSet<i64>,
-    /// The calls that must end in this operation, because their answers have come.
+    /// The calls that must end in this operation, because their answers have come, or their time is over.
     due: BTreeSet<RequestId>,
     /// Whether the input has had a line that is not a message, so that answers and requests may have come that the model does
     /// not know.
@@ -142,6 +153,7 @@ impl ClientModel {
             wire_id: None,
             may_be_sent: 1,
             answer: None,
+            is_delayed: self.era == KnownEra::Unknown,
             has_progress: false,
         };
         self.calls.insert(request, call);
@@ -162,6 +174,18 @@ impl ClientModel {
 
     pub(in crate::fuzzing) fn set_clock_back(&mut self) {
         self.has_irregular_clock = true;
+    }
+
+    /// Handles a reading of the clock: calls that no reaction of the server has delayed may be over.
+    pub(in crate::fuzzing) fn handle_timeout(&mut self, now: Instant) {
+        let is_over = |call: &OpenCall| {
+            let elapsed = now.saturating_since(call.asked_at);
+            !call.is_delayed && call.timeout.is_some_and(|timeout| elapsed >= timeout)
+        };
+        if !self.has_irregular_clock && !self.is_tight && !self.has_unreadable_input {
+            let over = self.calls.iter().filter(|(_, call)| is_over(call));
+            self.due.extend(over.map(|(request, _)| *request));
+        }
     }
 
     // --- Inputs ---
@@ -188,7 +212,10 @@ impl ClientModel {
     fn handle_message(&mut self, message: Message) {
         match message {
             Message::Request { id, method, .. } => {
-                self.received.push(ReceivedRequest { id, method, handle: None, is_new: true });
+                // A request with the id of an open one gets no answer, which would seem to answer the other.
+                if self.received.iter().all(|received| received.id != id) {
+                    self.received.push(ReceivedRequest { id, method, handle: None, is_new: true });
+                }
             }
             Message::Notification { method, params } => {
                 // A token is the number of its call.
@@ -196,19 +223,20 @@ impl ClientModel {
                 let call = self.calls.iter_mut().find(|(request, _)| Some(request.number()) == of);
                 if let (Some((_, call)), "notifications/progress") = (call, &*method) {
                     call.has_progress = true;
+                    call.is_delayed = true;
                 }
             }
             Message::Result { id, result } => {
                 let is_legacy = self.era == KnownEra::Legacy;
                 let answer = match &result["resultType"] {
                     _ if is_legacy && result.get("task").is_none() => ReceivedAnswer::Complete,
-                    Value::Null if !result.is_object() => ReceivedAnswer::Strange,
+                    Value::Null if !result.is_object() => ReceivedAnswer::OfUnknownType,
                     Value::Null if result.get("task").is_some() => ReceivedAnswer::Task,
                     Value::String(kind) if kind == "task" => ReceivedAnswer::Task,
                     Value::String(kind) if kind == "complete" => ReceivedAnswer::Complete,
                     Value::String(kind) if kind == "input_required" => ReceivedAnswer::AsksForInput,
                     Value::Null => ReceivedAnswer::Complete,
-                    _ => ReceivedAnswer::Strange,
+                    _ => ReceivedAnswer::OfUnknownType,
                 };
                 self.handle_answer(&id, answer, &result);
             }
@@ -245,6 +273,7 @@ impl ClientModel {
             return;
         }
         call.answer = Some(answer);
+        call.is_delayed = true;
         match answer {
             // The client may ask again, with another revision.
             ReceivedAnswer::AsksForInput | ReceivedAnswer::Error(-32022) => call.may_be_sent += 1,
@@ -268,17 +297,24 @@ impl ClientModel {
             match message {
                 Message::Request { id, method, params } => self.handle_request(&id, method, &params),
                 Message::Notification { method, params } => self.handle_notification(&method, &params),
-                Message::Result { id, .. } | Message::Error { id, .. } => {
-                    let found = self.received.iter().position(|received| received.id == id);
-                    assert!(
-                        found.is_some() || self.has_unreadable_input,
-                        "model: {id} is answered, and was not asked"
-                    );
-                    assert_ne!(self.era, KnownEra::Modern, "model: a request of a modern server is answered");
-                    found.map(|at| self.received.remove(at));
-                    self.replies.retain(|reply| *reply != id);
-                }
+                Message::Result { id, .. } => self.handle_reply(&id, None),
+                Message::Error { id, error } => self.handle_reply(&id, error["code"].as_i64()),
             }
+        }
+    }
+
+    /// Handles the client's reply to a request of the server, with the code if it is an error.
+    fn handle_reply(&mut self, id: &Value, code: Option<i64>) {
+        assert_ne!(self.era, KnownEra::Modern, "model: a request of a modern server is answered");
+        self.replies.retain(|reply| reply != id);
+        let Some(at) = self.received.iter().position(|received| received.id == *id) else {
+            return assert!(self.has_unreadable_input, "model: {id} is answered, and was not asked");
+        };
+        let received = self.received.remove(at);
+        match &*received.method {
+            "ping" => assert_eq!(code, None, "model: a ping is answered with an error"),
+            method if PASSED_ON.contains(&method) => {}
+            method => assert_eq!(code, Some(-32601), "model: {method} is answered"),
         }
     }
 
@@ -398,7 +434,7 @@ impl ClientModel {
             },
             Outcome::Invalid(_) => matches!(
                 answer,
-                Some(ReceivedAnswer::Strange | ReceivedAnswer::Task | ReceivedAnswer::AsksForInput)
+                Some(ReceivedAnswer::OfUnknownType | ReceivedAnswer::Task | ReceivedAnswer::AsksForInput)
             ),
             Outcome::Cancelled => self.cancelled.contains(&request),
             Outcome::TimedOut { .. } => {
@@ -423,10 +459,14 @@ impl ClientModel {
             return false;
         }
         self.received.iter_mut().for_each(|received| received.is_new = false);
+        if self.era == KnownEra::Legacy && !self.is_tight && !self.has_unreadable_input {
+            let owed = self.received.iter().find(|received| !PASSED_ON.contains(&&*received.method));
+            assert!(owed.is_none(), "model: a request is not answered: {owed:?}");
+        }
         assert!(self.cancelled.is_empty(), "model: cancelled without an outcome: {:?}", self.cancelled);
         assert!(self.cancels.is_empty(), "model: not cancelled on the wire: {:?}", self.cancels);
         assert!(self.replies.is_empty(), "model: not answered on the wire: {:?}", self.replies);
-        assert!(self.due.is_empty(), "model: answered without an outcome: {:?}", self.due);
+        assert!(self.due.is_empty(), "model: answered or over without an outcome: {:?}", self.due);
         assert!(!self.owes_initialized, "model: the handshake is not confirmed");
         let unsent = |call: &&OpenCall| call.wire_id.is_none();
         if self.era != KnownEra::Unknown && !self.is_tight {

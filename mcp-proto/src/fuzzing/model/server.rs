@@ -46,7 +46,7 @@ enum Expected {
     /// An answer to the request of this id, which is over with it.
     Answer(Value, Content),
     /// The application gets the request of this id.
-    Passed(Value),
+    RequestEvent(Value),
     /// A notification of this method, for the subscription of an id.
     Notification(&'static str, Option<Value>),
     /// A request of the server, of this method.
@@ -56,7 +56,7 @@ enum Expected {
     /// A notification that the request of the server with this number is cancelled.
     CancelledOnWire(i64),
     /// The request of the server with this number ends so.
-    Outcome(i64, Ending),
+    Outcome(i64, ExpectedOutcome),
     Initialized,
 }
 
@@ -70,7 +70,7 @@ enum Content {
 
 /// How a request of the server ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Ending {
+enum ExpectedOutcome {
     Result,
     Error(i64),
     Cancelled,
@@ -121,7 +121,7 @@ pub(in crate::fuzzing) struct ServerModel {
     next_number: i64,
     expected: Vec<Expected>,
     /// Answers to requests of batches: they come with the last answer of their batch.
-    allowed: Vec<Expected>,
+    batched: Vec<Expected>,
     /// The URIs whose subscriptions were reported to the application.
     reported: BTreeSet<String>,
     input: InputLines,
@@ -139,7 +139,7 @@ impl ServerModel {
             own: BTreeMap::new(),
             next_number: 1,
             expected: Vec::new(),
-            allowed: Vec::new(),
+            batched: Vec::new(),
             reported: BTreeSet::new(),
             input: InputLines::default(),
             is_covered: true,
@@ -172,8 +172,8 @@ impl ServerModel {
             match message {
                 Message::Request { id, method, params } => self.handle_request(id, method, &params, in_batch),
                 Message::Notification { method, params } => self.handle_notification(&method, &params),
-                Message::Result { id, .. } => self.handle_answer(&id, Ending::Result),
-                Message::Error { id, error } => self.handle_answer(&id, Ending::Error(code(&error))),
+                Message::Result { id, .. } => self.handle_answer(&id, ExpectedOutcome::Result),
+                Message::Error { id, error } => self.handle_answer(&id, ExpectedOutcome::Error(code(&error))),
             }
         }
         self.release_batches();
@@ -265,7 +265,7 @@ impl ServerModel {
                 ));
                 self.requests.push(request);
             }
-            _ => self.pass(request),
+            _ => self.pass_on(request),
         }
         Ok(())
     }
@@ -330,7 +330,7 @@ impl ServerModel {
                 session.subscribed.remove(&uri);
             }
             _ => {
-                self.pass(request);
+                self.pass_on(request);
                 return Ok(());
             }
         }
@@ -363,9 +363,9 @@ impl ServerModel {
     }
 
     /// Handles the client's answer to a request of the server; one of another id is none.
-    fn handle_answer(&mut self, id: &Value, ending: Ending) {
+    fn handle_answer(&mut self, id: &Value, outcome: ExpectedOutcome) {
         if let Some(number) = id.as_i64().filter(|number| self.own.remove(number).is_some()) {
-            self.expect(Expected::Outcome(number, ending));
+            self.expect(Expected::Outcome(number, outcome));
         }
     }
 
@@ -449,7 +449,7 @@ impl ServerModel {
     pub(in crate::fuzzing) fn cancel(&mut self, request: RequestId) {
         if self.own.remove(&request.number()).is_some() {
             self.expect(Expected::CancelledOnWire(request.number()));
-            self.expect(Expected::Outcome(request.number(), Ending::Cancelled));
+            self.expect(Expected::Outcome(request.number(), ExpectedOutcome::Cancelled));
         }
     }
 
@@ -472,7 +472,7 @@ impl ServerModel {
                     .unwrap_or_else(|| panic!("model: {method} was not asked, only {expected:?}"));
                 request.handle = Some(*id);
                 let id = request.id.clone();
-                self.meet(&Expected::Passed(id));
+                self.meet(&Expected::RequestEvent(id));
             }
             Event::Cancelled { id, .. } => self.meet(&Expected::Cancelled(Some(*id))),
             Event::Initialized => self.meet(&Expected::Initialized),
@@ -489,10 +489,10 @@ impl ServerModel {
     }
 
     fn handle_outcome(&mut self, now: Instant, number: i64, outcome: &Outcome) {
-        let ending = match outcome {
-            Outcome::Result(_) => Ending::Result,
-            Outcome::Error(error) => Ending::Error(error.code),
-            Outcome::Cancelled => Ending::Cancelled,
+        let outcome = match outcome {
+            Outcome::Result(_) => ExpectedOutcome::Result,
+            Outcome::Error(error) => ExpectedOutcome::Error(error.code),
+            Outcome::Cancelled => ExpectedOutcome::Cancelled,
             Outcome::TimedOut { .. } => {
                 let request = self.own.remove(&number).expect("model: a request timed out that has ended");
                 let elapsed = now.saturating_since(request.asked_at);
@@ -504,7 +504,7 @@ impl ServerModel {
             }
             other => panic!("model: {number} cannot end with {other:?}"),
         };
-        self.meet(&Expected::Outcome(number, ending));
+        self.meet(&Expected::Outcome(number, outcome));
     }
 
     /// Handles a line that the machine sends.
@@ -527,7 +527,7 @@ impl ServerModel {
     }
 
     fn meet_error(&mut self, id: &Value, code: i64) {
-        let passed = Expected::Passed(id.clone());
+        let passed = Expected::RequestEvent(id.clone());
         if self.is_tight && code == -32603 {
             // The request is refused for a limit, in place of whatever was to follow.
             let before = self.expected.len();
@@ -537,12 +537,12 @@ impl ServerModel {
                 Expected::Notification(_, subscription) => subscription.as_ref() != Some(id),
                 other => *other != passed,
             });
-            let allowed = self
-                .allowed
+            let batched = self
+                .batched
                 .iter()
                 .position(|expected| matches!(expected, Expected::Answer(of, _) if of == id));
             let is_pending =
-                self.expected.len() < before || allowed.map(|at| self.allowed.remove(at)).is_some();
+                self.expected.len() < before || batched.map(|at| self.batched.remove(at)).is_some();
             assert!(is_pending, "model: {id} is refused, and was not asked");
             return;
         }
@@ -550,7 +550,7 @@ impl ServerModel {
     }
 
     fn meet_answer(&mut self, id: &Value, fits: impl Fn(&Content) -> bool) {
-        for list in [&mut self.expected, &mut self.allowed] {
+        for list in [&mut self.expected, &mut self.batched] {
             let found = list.iter().position(
                 |expected| matches!(expected, Expected::Answer(of, content) if of == id && fits(content)),
             );
@@ -621,8 +621,8 @@ impl ServerModel {
         true
     }
 
-    fn pass(&mut self, request: OpenRequest) {
-        self.expect(Expected::Passed(request.id.clone()));
+    fn pass_on(&mut self, request: OpenRequest) {
+        self.expect(Expected::RequestEvent(request.id.clone()));
         self.requests.push(request);
     }
 
@@ -631,14 +631,14 @@ impl ServerModel {
     }
 
     fn expect_answer(&mut self, id: Value, content: Content, in_batch: bool) {
-        let list = if in_batch { &mut self.allowed } else { &mut self.expected };
+        let list = if in_batch { &mut self.batched } else { &mut self.expected };
         list.push(Expected::Answer(id, content));
     }
 
     /// The answers of batches are due once none of their requests is open.
     fn release_batches(&mut self) {
         if !self.requests.iter().any(|open| open.in_batch) {
-            self.expected.append(&mut self.allowed);
+            self.expected.append(&mut self.batched);
         }
     }
 
