@@ -14,8 +14,8 @@ use futures_lite::{AsyncRead, AsyncWrite};
 use mcp_proto::Instant;
 use mcp_proto::adapter::{self, Clock as _, Entropy, Repoll, ServeError, SystemClock};
 use mcp_proto::front::{Attachments, HandlerMode, SendHandlers, ServedRouter, ServerHandle};
-use mcp_proto::peer::Principal;
 use mcp_proto::peer::server::{CloseReason, ServerConfig};
+use mcp_proto::peer::{LostReason, Principal};
 use mcp_proto::transport::StreamServer;
 
 use crate::io::{Pump, ReadEnd, WireDirection, WireObserver};
@@ -394,7 +394,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: HandlerMode> Connection<R, 
             }
             Err(end) => {
                 let detail = end.to_string();
-                self.front.lock(|machine, now| machine.handle_eof(now, &detail));
+                self.front.lock(|machine, now| match &end {
+                    // Nobody takes the answers to requests that still wait.
+                    ReadEnd::Write(_) => machine.at(now).abort(LostReason::Disconnected(detail)),
+                    ReadEnd::Eof | ReadEnd::Read(_) => machine.handle_eof(now, &detail),
+                });
                 self.end = Some(end);
             }
         }

@@ -216,6 +216,31 @@ fn client_disconnect_is_not_an_error() {
 }
 
 #[test]
+fn server_with_waiting_answers_ends_with_its_client() {
+    let (ours, mut theirs) = half_blocking();
+    let large = Router::new("test", "1").tool_with(tool("large"), async |_: Value, _| "x".repeat(100_000));
+    let options = ServerOptions::new(large).configure(|config| {
+        config.limits.queued_bytes = 1 << 20;
+        config.limits.message_bytes = 1 << 20;
+    });
+    let (_handle, serving) = options.stream(ours.clone(), ours);
+    let serving = thread::spawn(|| future::block_on(bounded(serving)));
+    theirs.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
+    let arguments = json!({ "text": "x".repeat(100_000) });
+    // Until the server holds as many requests as it may, and reads no more.
+    for id in 0.. {
+        let call = request(id, "tools/call", json!({ "name": "large", "arguments": arguments }));
+        if theirs.write_all(call.as_bytes()).is_err() {
+            break;
+        }
+    }
+    let start = Instant::now();
+    drop(theirs);
+    serving.join().unwrap().unwrap();
+    assert!(start.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
 fn handle_notifies_clients_of_changes_and_closes() {
     run(async {
         let (ours, theirs) = pair();
