@@ -443,12 +443,12 @@ pub(crate) async fn log_in(
     common: &CommonOptions,
     screen: &mut Screen,
 ) -> Result {
-    let (authorization, cell) = login::on_page(chosen, common)?;
+    let (authorization, login) = login::on_page(chosen, common)?;
     let options = connect::options(url, common)?.authorization(authorization);
     let (client, driver) = options.connect(url).map_err(CommandError::usage)?;
     let handle = driver.auth();
     if let Some(handle) = &handle {
-        cell.get_or_init(|| handle.clone());
+        login.handle.get_or_init(|| handle.clone());
     }
     let logging_in = async {
         client.ready().await?;
@@ -456,7 +456,11 @@ pub(crate) async fn log_in(
         handle.ensure_token().await.map_err(CommandError::server)
     };
     let status = Interrupts::listen().run(logging_in, client.close(), driver, None).await;
-    login::print_status(&url_without_secrets(url), status?.as_ref(), screen)
+    let status = status?;
+    if login.save_error.get().is_some() {
+        return Err(CommandError::server("the login has succeeded, and no later command can use it"));
+    }
+    login::print_status(&url_without_secrets(url), status.as_ref(), screen)
 }
 
 /// Revokes the tokens and deletes them from the store.

@@ -6,13 +6,13 @@ use std::fs;
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_rustls::pki_types::CertificateDer;
 use futures_rustls::pki_types::pem::PemObject as _;
 use futures_rustls::rustls::{self, RootCertStore};
-use mcp_hyper::auth::{AuthHandle, Authorization};
+use mcp_hyper::auth::Authorization;
 use mcp_hyper::host::{ConnectionTrace, TraceFile, WireObserver};
 use mcp_proto::front::{Client, ClientHandlers, Error};
 use mcp_proto::host::config::parse_dotenv;
@@ -24,6 +24,7 @@ use mcp_smol::{ChildStream, ClientOptions, Command, Environment, Killer, StderrL
 use smol::future::or;
 
 use crate::error::{CommandError, Interrupts, Result};
+use crate::login::PageLogin;
 use crate::options::{CommonOptions, EraOption, LoginOptions, header};
 use crate::reports::{self, NonMessageCounter, Reports};
 use crate::terminal::{Screen, quoted_word};
@@ -159,30 +160,30 @@ pub(crate) fn url(command: &[OsString]) -> Option<&str> {
 async fn over_http(url: &str, common: &CommonOptions, setup: ClientSetup<'_>) -> Result<PendingConnection> {
     let ClientSetup { config, handlers, login, .. } = setup;
     let mut options = http_options(url, common, config, handlers)?;
-    let (authorization, handle) = authorization(url, common, login).await?;
+    let (authorization, login) = authorization(url, common, login).await?;
     if let Some(authorization) = authorization {
         options = options.authorization(authorization);
     }
     let (client, driver) = options.connect(url).map_err(CommandError::usage)?;
-    if let (Some(cell), Some(handle)) = (handle, driver.auth()) {
-        cell.get_or_init(|| handle);
+    if let (Some(login), Some(handle)) = (login, driver.auth()) {
+        login.handle.get_or_init(|| handle);
     }
     Ok((client, Box::pin(driver), None))
 }
 
-/// The authorization for the server at a URL, and where its page expects the driver's handle.
+/// The authorization for the server at a URL, and a login on its page.
 pub(crate) async fn authorization(
     url: &str,
     common: &CommonOptions,
     login: LoginPolicy<'_>,
-) -> Result<(Option<Authorization>, Option<Arc<OnceLock<AuthHandle>>>)> {
+) -> Result<(Option<Authorization>, Option<Arc<PageLogin>>)> {
     Ok(match login {
         LoginPolicy::Stored => (login::stored_authorization(url, common).await?, None),
         // A header of the command line is another login.
         LoginPolicy::Page(_) if has_authorization(common)? => (None, None),
         LoginPolicy::Page(login) => {
-            let (authorization, handle) = login::on_page(login, common)?;
-            (Some(authorization), Some(handle))
+            let (authorization, login) = login::on_page(login, common)?;
+            (Some(authorization), Some(login))
         }
     })
 }

@@ -22,29 +22,40 @@ use crate::server_requests::{TerminalPrompt, is_person_present};
 use crate::show;
 use crate::terminal::{GOOD, NAME, QUIET, Screen, Text, styled};
 
-/// Authorization that opens the page of a login in a browser, or only prints it. It needs the driver's handle, once there
-/// is one, for a redirect that the user pastes.
+/// A login on a page, while it goes on.
+#[derive(Default)]
+pub(crate) struct PageLogin {
+    /// The driver's handle, once there is one: for a redirect that the user pastes.
+    pub(crate) handle: OnceLock<AuthHandle>,
+    /// Why its tokens could not be stored.
+    pub(crate) save_error: OnceLock<String>,
+}
+
+/// Authorization that opens the page of a login in a browser, or only prints it.
 pub(crate) fn on_page(
     login: &LoginOptions,
     common: &CommonOptions,
-) -> Result<(Authorization, Arc<OnceLock<AuthHandle>>)> {
+) -> Result<(Authorization, Arc<PageLogin>)> {
     let listening = CommandError::server_of("could not listen for the redirect");
     let redirects = LoopbackRedirects::bind_port(login.port).map_err(listening)?;
     let mut config = config(common, redirects.uri())?;
     config.scopes = login.scope.as_deref().map(Scopes::parse);
     let browser = !login.no_browser;
-    let cell = Arc::new(OnceLock::<AuthHandle>::new());
-    let handle_of_page = cell.clone();
+    let login = Arc::new(PageLogin::default());
+    let of_events = login.clone();
     let authorization =
         Authorization::new(config).store(store(common)?).redirects(redirects).on_event(move |event| {
-            let handle = handle_of_page.clone();
+            if let Event::SaveFailed(why) = event {
+                of_events.save_error.get_or_init(|| why.clone());
+            }
+            let login = of_events.clone();
             let finish = move |redirect: &str| {
-                let handle = handle.get().ok_or(FinishError::NoPage)?;
+                let handle = login.handle.get().ok_or(FinishError::NoPage)?;
                 handle.finish(Redirect::parse(redirect))
             };
             print_event(event, browser, Box::new(finish));
         });
-    Ok((authorization, cell))
+    Ok((authorization, login))
 }
 
 /// Prints the end of a login at a server.

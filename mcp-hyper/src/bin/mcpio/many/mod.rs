@@ -10,9 +10,10 @@ pub(crate) mod servers;
 pub(crate) mod watch;
 
 use std::collections::BTreeMap;
-use std::env;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::{env, future, io};
 
 use mcp_hyper::host::{
     CallError, FileStorage, Host, HostEvent, HostLoginError, HostOptions, LoginPage, ServerReport,
@@ -26,6 +27,7 @@ use mcp_proto::host::consent::Approvals;
 use mcp_proto::host::control::Status;
 use mcp_proto::redact::Redactor;
 use serde_json::{Value, json};
+use smol::channel;
 use smol::future::or;
 
 use self::config::FileStamp;
@@ -110,7 +112,21 @@ impl Session<'_> {
                 }
             }
         });
-        let result = interrupts.run(work(&host), host.close(), driver, None).await;
+        let (report, reported) = channel::bounded::<io::Error>(1);
+        let driver = async move {
+            let mut driver = pin!(driver);
+            // It is dropped afterwards, which ends the work.
+            if let Err(error) = (&mut driver).await {
+                _ = report.try_send(error);
+            }
+        };
+        let failed = async {
+            match reported.recv().await {
+                Ok(error) => Err(CommandError::server(format_args!("the servers cannot be run: {error}"))),
+                Err(_) => future::pending().await,
+            }
+        };
+        let result = interrupts.run(or(failed, work(&host)), host.close(), driver, None).await;
         drop(host);
         messages.await;
         result

@@ -28,14 +28,14 @@ pub(super) async fn run(
     let failed = CommandError::server_of("listening on this machine");
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(&failed)?;
     let address = listener.local_addr().map_err(&failed)?;
-    let (authorization, cell) = connect::authorization(url, common, LoginPolicy::Page(login)).await?;
+    let (authorization, login) = connect::authorization(url, common, LoginPolicy::Page(login)).await?;
     let mut options = connect::options(url, common)?;
     if let Some(authorization) = authorization {
         options = options.authorization(authorization);
     }
     let (forwarder, driver) = options.forward(url, address).map_err(CommandError::usage)?;
-    if let (Some(cell), Some(handle)) = (cell, driver.auth()) {
-        cell.get_or_init(|| handle);
+    if let (Some(login), Some(handle)) = (login, driver.auth()) {
+        login.handle.get_or_init(|| handle);
     }
     let what =
         format_args!("Passing requests on to {} until Ctrl-C, from:", url_without_secrets(url)).to_string();
