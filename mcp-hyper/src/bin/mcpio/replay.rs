@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::env::{self, consts};
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -290,8 +290,9 @@ pub(crate) async fn bundle(options: &BundleOptions, common: &CommonOptions, scre
         return Err(CommandError::usage("nothing is written: agree to it, or give --yes"));
     }
     let failed = CommandError::usage_of(output.display());
-    let written = File::create_new(&output).and_then(|mut file| file.write_all(&lines));
-    written.map_err(failed)?;
+    let mut file = File::create_new(&output).map_err(&failed)?;
+    // A part would be in the way of the next attempt.
+    file.write_all(&lines).inspect_err(|_| _ = fs::remove_file(&output)).map_err(&failed)?;
     let result = json!({ "file": output, "bytes": lines.len(), "about": about });
     show::result(screen, &result, |screen| {
         screen.line(Text::from("Written: ").and(output.display().to_string()))

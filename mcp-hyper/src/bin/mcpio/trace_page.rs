@@ -34,7 +34,7 @@ const LONGEST: usize = 160;
 pub(crate) fn write(path: &Path, trace: &Trace, report: &TraceReport) -> io::Result<()> {
     let mut start = [0; START.len()];
     match File::open(path).and_then(|mut file| file.read_exact(&mut start)) {
-        Ok(()) if start == START.as_bytes() => fs::remove_file(path)?,
+        Ok(()) if start == START.as_bytes() => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Ok(()) | Err(_) => {
             return Err(io::Error::new(
@@ -46,7 +46,11 @@ pub(crate) fn write(path: &Path, trace: &Trace, report: &TraceReport) -> io::Res
     let mut options = File::options();
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.write(true).create_new(true).open(path)?.write_all(page(trace, report)?.as_bytes())
+    // The old page stays until the new one is whole.
+    let new = path.with_added_extension("new");
+    let mut file = options.write(true).create_new(true).open(&new)?;
+    let written = file.write_all(page(trace, report)?.as_bytes()).and_then(|()| fs::rename(&new, path));
+    written.inspect_err(|_| _ = fs::remove_file(&new))
 }
 
 fn page(trace: &Trace, report: &TraceReport) -> io::Result<String> {
