@@ -3,8 +3,9 @@
 
 use std::fmt::Display;
 use std::process::ExitCode;
+use std::sync::{Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
-use std::{future, io};
+use std::{future, io, process, thread};
 
 use async_signal::{Signal, Signals};
 use mcp_proto::auth::{Requirement, Scopes};
@@ -288,6 +289,32 @@ fn interrupted(signal: Signal) -> CommandError {
     CommandError::new(Some("interrupted"), exit_code, format_args!("ended by {name}"))
 }
 
+fn signals() -> Option<Signals> {
+    #[cfg(unix)]
+    let signals = [Signal::Int, Signal::Term, Signal::Hup];
+    #[cfg(not(unix))]
+    let signals = [Signal::Int];
+    Signals::new(signals).ok()
+}
+
+/// When [`Interrupts`] last received a signal.
+static LAST_SEEN: Mutex<Option<Instant>> = Mutex::new(None);
+
+/// How long a signal may take until [`Interrupts`] receives it.
+const STUCK: Duration = Duration::from_secs(2);
+
+/// Ends the process at a signal that nothing else receives: it waits for a reader of its output.
+fn exit_if_stuck(mut signals: Signals) {
+    while let Some(Ok(signal)) = smol::block_on(signals.next()) {
+        // The others may have been faster.
+        let sent = Instant::now().checked_sub(DUPLICATE_WINDOW);
+        thread::sleep(STUCK);
+        if *LAST_SEEN.lock().unwrap_or_else(PoisonError::into_inner) < sent {
+            process::exit(interrupted(signal).0.exit_code.into());
+        }
+    }
+}
+
 /// The signals that this process handles instead of ending.
 pub(crate) struct Interrupts {
     signals: Option<Signals>,
@@ -298,11 +325,13 @@ pub(crate) struct Interrupts {
 impl Interrupts {
     /// Registers the signals. If the system refuses that, they end the process as usual.
     pub(crate) fn listen() -> Self {
-        #[cfg(unix)]
-        let signals = [Signal::Int, Signal::Term, Signal::Hup];
-        #[cfg(not(unix))]
-        let signals = [Signal::Int];
-        Self { signals: Signals::new(signals).ok(), last: None }
+        static WATCH: Once = Once::new();
+        WATCH.call_once(|| {
+            if let Some(signals) = signals() {
+                _ = thread::Builder::new().spawn(|| exit_if_stuck(signals));
+            }
+        });
+        Self { signals: signals(), last: None }
     }
 
     async fn next(&mut self) -> CommandError {
@@ -315,6 +344,7 @@ impl Interrupts {
             && let Some(Ok(signal)) = signals.next().await
         {
             let now = Instant::now();
+            *LAST_SEEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
             let is_copy = self
                 .last
                 .is_some_and(|(last, at)| last == signal && now.duration_since(at) < DUPLICATE_WINDOW);
