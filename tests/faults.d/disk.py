@@ -78,6 +78,14 @@ def _():
         expect(shown.code in (0, 1) and "tools/list" in shown.out, "the part that was written is no trace:", shown)
 
 
+@check("full disk: mcpio tap goes on without its trace")
+def _():
+    with Disk() as disk:
+        tap = ["--", MCP, "tap", "--trace-file", disk.folder / "a.trace"]
+        client = ended("call", "echo", f"text=@{LARGE}", *tap, *demo_server(), prefix=disk.fill(8192))
+        expect(client.code == 0 and len(client.out) > 1_000_000, client)
+
+
 for output, command in [
     ("page.html", lambda file: ("trace", record("add", "a=1", "b=2"), "--html", file)),
     ("trace.bundle", lambda file: ("bundle", record("add", "a=1", "b=2"), file, "--yes")),

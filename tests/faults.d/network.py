@@ -6,7 +6,7 @@ import re
 import socket
 import time
 
-from processes import PROMPT, Server, check, cpu, demo_server, descriptors, expect, mcpio, until
+from processes import MCP, PROMPT, Server, check, cpu, demo_server, descriptors, expect, folder, mcpio, until
 from proxy import CALL, Fault, Proxy, reset
 
 ECHO, COUNT, SLOW = ("echo", "text=hi"), ("count", "to=20", "delay_ms=100"), ("slow", "seconds=4")
@@ -207,6 +207,18 @@ def _():
                 reset(connection)
         until(lambda: descriptors(server.pid) <= before, "closed descriptors")
         server.expect_service()
+
+
+@check("descriptors: mcpio servers reports that it has too few, whatever their number")
+def _():
+    place = folder()
+    config = place / "servers.json"
+    config.write_text(json.dumps({"mcpServers": {"demo": {"command": str(MCP), "args": ["serve"]}}}))
+    options = ("servers", "--json", "--user-config", config, "--state", place / "state")
+    for limit in range(4, 32):
+        client = mcpio(*options, prefix=["prlimit", f"--nofile={limit}"]).end()
+        is_clear = re.search(r"(?i)too many open files", client.err + client.out)
+        expect(is_clear if client.code else '"connected"' in client.out, f"with {limit}:", client)
 
 
 for transport in ("a child", "a server over HTTP"):

@@ -13,7 +13,7 @@ import time
 
 from processes import (
     LARGE, MCP, PROMPT, SCRATCH, SERVER_ERRORS, Problem, Process, Server,
-    check, cpu, demo_server, ended, expect, is_alive, mcpio, memory, until,
+    check, children, cpu, demo_server, ended, expect, folder, is_alive, mcpio, memory, until,
 )  # fmt: skip
 
 
@@ -94,16 +94,45 @@ def _():
     expect(used < 250e6 and spent < 1, f"it uses {used / 1e6:.0f} MB, and {spent} s of CPU time in 2 s")
 
 
+def is_full(pipe):
+    unread = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, unread)
+    # Its pages are used up before its 65,536 bytes are, as each write begins a page.
+    return unread[0] >= 48 * 1024
+
+
 def blocked_output():
     """A client whose result fills the pipe of its standard output."""
-    client, unread = mcpio("call", "echo", f"text=@{LARGE}", *demo_server()), array.array("i", [0])
-
-    def is_full():
-        fcntl.ioctl(client.popen.stdout.fileno(), termios.FIONREAD, unread)
-        return unread[0] >= 65536
-
-    until(is_full, "a full pipe")
+    client = mcpio("call", "echo", f"text=@{LARGE}", *demo_server())
+    until(lambda: is_full(client.popen.stdout.fileno()), "a full pipe")
     return client
+
+
+@contextlib.contextmanager
+def blocked_error():
+    """A client whose messages fill the pipe of its standard error."""
+    fifo = folder() / "error"
+    os.mkfifo(fifo)
+    pipe = os.open(fifo, os.O_RDWR)
+    shell = ["sh", "-c", 'exec "$@" 2>"$0"', fifo]
+    client = mcpio("--trace", "call", "echo", f"text=@{LARGE}", *demo_server(), prefix=shell)
+    try:
+        until(lambda: is_full(pipe), "a full pipe")
+        yield client
+    finally:
+        client.kill()
+        os.close(pipe)
+
+
+def expect_end(client, number, code):
+    client.popen.send_signal(number)
+    try:
+        client.popen.wait(PROMPT)
+    except subprocess.TimeoutExpired:
+        raise Problem(f"it still writes {PROMPT} s after the signal") from None
+    finally:
+        client.kill()
+    expect(client.popen.returncode in (code, -number), client.popen.returncode)
 
 
 @check("output: a reader that leaves a full pipe ends the client in silence")
@@ -118,15 +147,13 @@ for number, code in [(signal.SIGTERM, 143), (signal.SIGINT, 130)]:
 
     @check(f"output: {number.name} ends a client whose output nobody reads")
     def _(number=number, code=code):
-        client = blocked_output()
-        client.popen.send_signal(number)
-        try:
-            client.popen.wait(PROMPT)
-        except subprocess.TimeoutExpired:
-            raise Problem(f"it still writes {PROMPT} s after the signal") from None
-        finally:
-            client.kill()
-        expect(client.popen.returncode in (code, -number), client.popen.returncode)
+        expect_end(blocked_output(), number, code)
+
+
+@check("output: SIGTERM ends a client whose standard error nobody reads")
+def _():
+    with blocked_error() as client:
+        expect_end(client, signal.SIGTERM, 143)
 
 
 @check("output: a reader that wants one line causes no error")
@@ -187,6 +214,28 @@ def _():
         time.sleep(0.5)
     client.end(PROMPT)
     expect(client.code == 130 and not is_alive(server), client)
+
+
+@check("signals: the server of mcpio tap ends with it, and the client reports it")
+def _():
+    client = mcpio("--json", "call", "slow", "seconds=600", "--", MCP, "tap", "--trace-file", folder() / "a.trace", *demo_server())
+    tap = client.child()
+    server = until(lambda: children(tap), "a server")[0]
+    time.sleep(1)
+    os.kill(tap, signal.SIGKILL)
+    client.end()
+    expect(client.kind() == "connection" and "SIGKILL" in client.out, client)
+    until(lambda: not is_alive(server), "the server's end")
+
+
+@check("signals: a client of mcpio connect reports that the server over HTTP was killed")
+def _():
+    with Server() as server:
+        client = mcpio("--json", "call", "slow", "seconds=600", "--", MCP, "connect", server.url)
+        time.sleep(2)
+        server.kill()
+        client.end()
+        expect(client.code == 3 and "ended the connection" in client.out, client)
 
 
 @check("signals: SIGTERM ends a server over HTTP with a call, a stream, an idle connection and half a head")
