@@ -105,7 +105,10 @@ def flat(name, symbol, most, part, times, values):
 
 
 def soak(seconds):
-    """Samples the server after the first half, at most ten minutes: its allocator, caches and sessions have then filled."""
+    """Samples the server in the second half, when its allocator and caches have filled.
+
+    In an hour this holds for its sessions as well: those of killed clients of the legacy era end after 30 minutes.
+    """
     place = folder()
     certificate_file, key = certificate(place)
     trusting, contexts = ssl.create_default_context(cafile=certificate_file), []
@@ -125,12 +128,12 @@ def soak(seconds):
         load = Load(proxy, options, issuer.tokens(proxy.url, lifetime=seconds + 3600)["access_token"], trusting)
         load.call(random.Random(0))
         idle = descriptors(server.pid)
-        began, warm, rows = time.monotonic(), min(seconds / 2, 600), []
+        began, rows = time.monotonic(), []
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             for number in range(4):
                 pool.submit(load.run, number)
             while (now := time.monotonic() - began) < seconds and server.is_running():
-                if now > warm:
+                if now > seconds / 2:
                     rows.append([now, *(take(server.pid) / unit for _, take, unit, *_ in SAMPLED)])
                 time.sleep(max(0.5, seconds / 1000))
             load.stopped.set()
