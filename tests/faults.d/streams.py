@@ -67,7 +67,7 @@ for behaviour, kinds, what in [
         expect(most < 300e6, f"the client has used {most / 1e6:.0f} MB")
 
 
-@check("server: answers that nobody reads: it stays within its memory, and ends once its streams are closed")
+@check("server: answers that are not read: it stays within its memory, and ends once its streams are closed")
 def _():
     server = Process([MCP, "serve"], stdin=subprocess.PIPE)
     client = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "faults", "version": "1"}}
@@ -145,12 +145,12 @@ def _():
 
 for number, code in [(signal.SIGTERM, 143), (signal.SIGINT, 130)]:
 
-    @check(f"output: {number.name} ends a client whose output nobody reads")
+    @check(f"output: {number.name} ends a client whose output is not read")
     def _(number=number, code=code):
         expect_end(blocked_output(), number, code)
 
 
-@check("output: SIGTERM ends a client whose standard error nobody reads")
+@check("output: SIGTERM ends a client whose standard error is not read")
 def _():
     with blocked_error() as client:
         expect_end(client, signal.SIGTERM, 143)
