@@ -303,6 +303,12 @@ static LAST_SEEN: Mutex<Option<Instant>> = Mutex::new(None);
 /// How long a signal may take until [`Interrupts`] receives it.
 const STUCK: Duration = Duration::from_secs(2);
 
+/// How long the shutdown steps of servers may take after a signal: they kill a server after four seconds.
+const SHUTDOWN: Duration = Duration::from_secs(10);
+
+/// How long the program may take to print what is left, once a signal has ended its work.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
 /// Ends the process at a signal that nothing else receives: it waits for a reader of its output.
 fn exit_if_stuck(mut signals: Signals) {
     while let Some(Ok(signal)) = smol::block_on(signals.next()) {
@@ -356,8 +362,12 @@ impl Interrupts {
         future::pending().await
     }
 
-    /// Runs `work` until a signal.
+    /// Runs `work` until a signal, after which the program ends.
     pub(crate) async fn until<T>(&mut self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        self.race(work).await.inspect_err(|failure| exit_after(LAST_WORDS, failure))
+    }
+
+    async fn race<T>(&mut self, work: impl Future<Output = Result<T>>) -> Result<T> {
         or(work, async { Err(self.next().await) }).await
     }
 
@@ -366,6 +376,18 @@ impl Interrupts {
     /// A signal cancels the work; the shutdown steps still run. A signal during the steps kills the servers instead: by
     /// the killer, or by dropping the driver. Listen before a server is started: a signal would leave it behind.
     pub(crate) async fn run<T>(
+        self,
+        work: impl Future<Output = Result<T>>,
+        close: impl Future,
+        driver: impl Future + Send + 'static,
+        killer: Option<&Killer>,
+    ) -> Result<T> {
+        self.run_and_close(work, close, driver, killer)
+            .await
+            .inspect_err(|failure| exit_after(LAST_WORDS, failure))
+    }
+
+    async fn run_and_close<T>(
         mut self,
         work: impl Future<Output = Result<T>>,
         close: impl Future,
@@ -374,7 +396,7 @@ impl Interrupts {
     ) -> Result<T> {
         // Requests report its error; nothing else depends on it.
         let mut driver = smol::spawn(async move { drop(driver.await) });
-        let result = self.until(work).await;
+        let result = self.race(work).await.inspect_err(|failure| exit_after(SHUTDOWN, failure));
         let ended = async {
             close.await;
             (&mut driver).await;
@@ -409,7 +431,18 @@ impl Interrupts {
             drain();
             Err(self.next().await)
         };
-        or(serving, interrupted).await
+        or(serving, interrupted).await.inspect_err(|failure| exit_after(LAST_WORDS, failure))
+    }
+}
+
+/// Ends the process after this time in any case, if a signal has ended its work: its output may wait for a reader.
+fn exit_after(time: Duration, failure: &CommandError) {
+    if failure.0.kind == Some("interrupted") {
+        let exit_code = failure.0.exit_code.into();
+        _ = thread::Builder::new().spawn(move || {
+            thread::sleep(time);
+            process::exit(exit_code)
+        });
     }
 }
 
