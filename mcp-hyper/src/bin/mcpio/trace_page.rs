@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
+use std::process;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -43,13 +44,14 @@ pub(crate) fn write(path: &Path, trace: &Trace, report: &TraceReport) -> io::Res
             ));
         }
     }
+    let page = page(trace, report)?;
     let mut options = File::options();
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     // The old page stays until the new one is whole.
-    let new = path.with_added_extension("new");
+    let new = path.with_added_extension(format!("{}.new", process::id()));
     let mut file = options.write(true).create_new(true).open(&new)?;
-    let written = file.write_all(page(trace, report)?.as_bytes()).and_then(|()| fs::rename(&new, path));
+    let written = file.write_all(page.as_bytes()).and_then(|()| fs::rename(&new, path));
     written.inspect_err(|_| _ = fs::remove_file(&new))
 }
 
