@@ -457,8 +457,10 @@ pub(crate) async fn log_in(
     };
     let status = Interrupts::listen().run(logging_in, client.close(), driver, None).await;
     let status = status?;
-    if login.save_error.get().is_some() {
-        return Err(CommandError::server("the login has succeeded, and no later command can use it"));
+    if let Some(why) = login.save_error.get() {
+        let failed =
+            format_args!("no later command can use this login: its tokens could not be stored: {why}");
+        return Err(CommandError::server(failed));
     }
     login::print_status(&url_without_secrets(url), status.as_ref(), screen)
 }

@@ -176,7 +176,7 @@ impl ClientModel {
         self.has_irregular_clock = true;
     }
 
-    /// Handles a reading of the clock: calls that no reaction of the server has delayed may be over.
+    /// Handles a reading of the clock: a call must end once its time is over, unless a reaction of the server has delayed that.
     pub(in crate::fuzzing) fn handle_timeout(&mut self, now: Instant) {
         let is_over = |call: &OpenCall| {
             let elapsed = now.saturating_since(call.asked_at);
