@@ -120,7 +120,7 @@ object! {
         }
         optional {
             /// Arguments that already have values.
-            context: Option<CompletionContext> = "context" since V2025_06_18;
+            context: Option<CompletionContext> = "context" since V2025_06_18 type strict;
         }
     }
 
@@ -138,7 +138,7 @@ object! {
     pub struct CompletionContext {
         optional {
             /// The other arguments by name.
-            arguments: Option<Map<String>> = "arguments";
+            arguments: Option<Map<String>> = "arguments" type strict;
         }
     }
 }

@@ -355,7 +355,7 @@ fn server_completes_what_hand_written_handlers_list() {
     assert_eq!(complete(&mut s, "")["values"], json!(["completed"]));
 }
 
-/// C9.17: in either era.
+/// C9.17: in either era. A malformed one is refused, not left out.
 #[test]
 fn handler_of_completions_sees_the_arguments_that_have_values() {
     let router = reviews().completion(async |params: CompleteParams, _| {
@@ -369,6 +369,11 @@ fn handler_of_completions_sees_the_arguments_that_have_values() {
     for mut s in [ServerHarness::modern(router.clone()), ServerHarness::legacy(router)] {
         let result = s.result("completion/complete", params.clone());
         assert_eq!(result["completion"]["values"], json!(["fn main() {}"]));
+        for malformed in [json!("code"), json!({"arguments": []}), json!({"arguments": {"code": 1}})] {
+            let mut params = params.clone();
+            params["context"] = malformed;
+            assert_eq!(s.error("completion/complete", params)["code"], code::INVALID_PARAMS);
+        }
     }
 }
 
