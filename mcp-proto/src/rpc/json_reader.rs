@@ -675,4 +675,12 @@ mod plain_tests {
             }
         }
     }
+
+    #[test]
+    fn plain_pairs_are_counted_by_fours() {
+        let mut pairs = [[b'a'; 16]; 11];
+        assert_eq!(plain_pairs(&pairs), 8);
+        pairs[5][3] = b'"';
+        assert_eq!(plain_pairs(&pairs), 4);
+    }
 }

@@ -248,6 +248,15 @@ mod tests {
     }
 
     #[test]
+    fn members_that_several_layers_look_for_are_noted() {
+        let object = r#"{"name":"a","_meta":{"b":1},"arguments":{}}"#;
+        let noted = Reader::new(object).note_members(9, &|_| None).unwrap();
+        let found: Vec<_> = noted.spans().iter().map(|span| span.of(object)).collect();
+        assert_eq!(found, [Some(r#"{"b":1}"#), Some("{}"), Some(r#""a""#)]);
+        assert!(noted.is_complete());
+    }
+
+    #[test]
     fn member_that_occurs_twice_is_refused() {
         for object in [r#"{"a":1,"a":1}"#, r#"{"a":null,"b":2,"\u0061":3}"#] {
             let error = read_members(object, ["b", "a"]).unwrap_err();

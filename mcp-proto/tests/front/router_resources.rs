@@ -307,6 +307,10 @@ fn server_sends_few_completions_and_their_total() {
     let router = reviews().completion(async |_, _| vec!["Rust".to_owned()]);
     let completion = complete(&mut ServerHarness::modern(router), "");
     assert_eq!(completion, json!({"values": ["Rust"], "total": 1, "hasMore": false}));
+    // As many as a result may have.
+    let router = reviews().completion(async |_, _| vec!["Rust"; 100]);
+    let completion = complete(&mut ServerHarness::modern(router), "");
+    assert_eq!((&completion["total"], &completion["hasMore"]), (&json!(100), &json!(false)));
 }
 
 /// S8.21: what the server does not offer reaches no handler.

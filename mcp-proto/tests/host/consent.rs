@@ -225,6 +225,27 @@ fn any_change_asks_again() {
     assert!(renamed.servers[0].permit(&approvals).is_err(), "another name");
 }
 
+/// Its default and its options become arguments as the file's own text does.
+#[test]
+fn any_change_of_an_input_asks_again() {
+    let with_input = |input: &str| {
+        let servers = r#"{ "one": { "command": "x", "args": ["${input:mode}"] } }"#;
+        let text = format!(r#"{{ "inputs": [{{ "id": "mode", {input} }}], "servers": {servers} }}"#);
+        project(PATH, &text).servers.remove(0)
+    };
+    let input = r#""description": "Mode", "default": "-m", "options": ["-m", "-u"]"#;
+    let approvals = approved(&with_input(input));
+    assert!(with_input(input).permit(&approvals).is_ok());
+    for changed in [
+        r#""description": "Log", "default": "-m", "options": ["-m", "-u"]"#,
+        r#""description": "Mode", "default": "-c", "options": ["-m", "-u"]"#,
+        r#""description": "Mode", "default": "-m", "options": ["-m", "-c"]"#,
+        r#""description": "Mode", "default": "-m", "options": ["-m", "-u"], "password": true"#,
+    ] {
+        assert!(with_input(changed).permit(&approvals).is_err(), "{changed}");
+    }
+}
+
 #[test]
 fn spelling_and_the_switch_do_not_ask_again() {
     let approvals = approved(&server(PATH, r#"{ "command": "x", "args": [], "disabled": true }"#));

@@ -358,6 +358,7 @@ fn users_server_refuses_loader_variables_of_a_file_in_the_folder_of_the_project_
             ("cwd", cwd),
             ("userHome", "/home/ann"),
             ("PWD", cwd),
+            ("TOOLS", "/opt/tools"),
         ];
         let json = format!(r#"{{ "command": "x", "envFile": "{path}" }}"#);
         match program(&entry(&json), &Approvals::new(), &environment) {
@@ -378,4 +379,6 @@ fn users_server_refuses_loader_variables_of_a_file_in_the_folder_of_the_project_
         assert!(!absolute("/home/ann/.env", folder, folder), "{folder}");
     }
     assert!(!absolute("/work/application/.env", "/work/app", "/work/app"));
+    // Neither is a folder that another variable names.
+    assert!(!is_refused("${env:TOOLS}/.env", "/opt/tools/.env", "/work/app", "/work/app"));
 }

@@ -508,3 +508,22 @@ pub(super) struct Redemption {
     pub(super) login: PendingLogin,
     pub(super) code: Secret,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registrations_are_bounded_and_a_known_issuer_displaces_no_other() {
+        let issuer = |number: usize| format!("https://{number:03}.example");
+        let mut record = Record::default();
+        for number in 0..=CLIENTS {
+            record.insert_client(issuer(number), RegisteredClient::default());
+        }
+        assert_eq!(record.clients.len(), CLIENTS);
+        assert!(record.clients.contains_key(&issuer(CLIENTS)));
+        record.insert_client(issuer(CLIENTS), RegisteredClient { id: "new".into(), ..Default::default() });
+        assert_eq!(record.clients.len(), CLIENTS);
+        assert_eq!(record.clients.get(&issuer(CLIENTS)).unwrap().id, "new");
+    }
+}

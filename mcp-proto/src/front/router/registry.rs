@@ -252,6 +252,21 @@ mod tests {
     }
 
     #[test]
+    fn cursor_of_a_removed_item_is_valid_until_as_many_are_removed_after_it() {
+        let mut registry: Registry<usize, ()> = Registry::new("number");
+        for number in 0..=REMEMBERED {
+            registry.insert(number.to_string(), number, ()).unwrap();
+        }
+        for number in 0..REMEMBERED {
+            registry.remove(&number.to_string()).unwrap();
+        }
+        assert_eq!(registry.page(Some("0"), 1).unwrap().0, [&REMEMBERED]);
+        registry.remove(&REMEMBERED.to_string()).unwrap();
+        assert_eq!(registry.page(Some("0"), 1).unwrap_err().code, code::INVALID_PARAMS);
+        assert!(registry.page(Some("1"), 1).unwrap().0.is_empty());
+    }
+
+    #[test]
     fn page_of_size_zero_still_advances() {
         assert_eq!(page(None, 0), ("c".into(), Some("c".into())));
     }

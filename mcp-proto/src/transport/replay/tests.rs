@@ -163,6 +163,13 @@ fn changed(change: impl FnOnce(&mut MachineOrigin)) -> Result<MachineReplayRepor
 fn what_cannot_run_here_is_a_typed_error() {
     assert!(matches!(changed(|origin| origin.version.push('1')), Err(MachineReplayError::Version { .. })));
     assert!(matches!(changed(|origin| origin.features.clear()), Err(MachineReplayError::Version { .. })));
+    let error = changed(|origin| {
+        origin.version = "0.0.1".into();
+        origin.features = ["std", "http"].map(String::from).into();
+    });
+    let shown = error.unwrap_err().to_string();
+    let expected = "the trace is of version 0.0.1 with std, http; this program has version ";
+    assert!(shown.starts_with(expected), "{shown}");
     assert!(matches!(changed(|origin| origin.kind.push('1')), Err(MachineReplayError::Kind { .. })));
     assert!(matches!(changed(|origin| origin.config.clear()), Err(MachineReplayError::Unreadable { .. })));
     let mut trace = recorded_client();

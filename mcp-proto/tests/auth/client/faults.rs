@@ -175,6 +175,19 @@ fn client_does_not_spin_during_a_permanent_fault() {
     }
 }
 
+/// A failure is known before the timeout.
+#[test]
+fn client_goes_on_at_once_after_a_failed_exchange() {
+    let (mut world, mut host) = build_scene(0);
+    host.holds = true;
+    host.machine.login(host.now);
+    host.drive(&mut world);
+    let failed = host.held.pop_front().unwrap();
+    host.machine.handle_failed(host.now, failed.id, "connection refused");
+    host.drive(&mut world);
+    assert_ne!(host.held.front().unwrap().id, failed.id);
+}
+
 /// Responses that come late: after their timeout, after the logout, twice.
 #[test]
 fn client_ignores_late_responses() {

@@ -218,6 +218,15 @@ fn login_without_a_refusal_gets_a_new_token() {
 }
 
 #[test]
+fn login_during_another_one_shows_no_second_page() {
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    host.machine.login(host.now);
+    host.machine.login(host.now);
+    host.settle(&mut world);
+    assert_eq!((host.pages(), host.verdicts()), (1, 1));
+}
+
+#[test]
 fn logout_forgets_everything_and_revokes_the_token() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     host.call(&mut world);

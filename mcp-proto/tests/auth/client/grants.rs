@@ -73,6 +73,19 @@ fn client_can_authenticate_by_a_signed_assertion() {
     host.keeps_secrets(&world);
 }
 
+#[test]
+fn grant_names_the_extension_that_defines_it() {
+    let place = ProviderLocation::TokenEndpoint(format!("{IDP}/token"));
+    for (grant, extension) in [
+        (Grant::AuthorizationCode, None),
+        (Grant::ClientCredentials, Some("io.modelcontextprotocol/oauth-client-credentials")),
+        (enterprise(place), Some("io.modelcontextprotocol/enterprise-managed-authorization")),
+        (Grant::JwtBearer, None),
+    ] {
+        assert_eq!(grant.extension(), extension, "{grant:?}");
+    }
+}
+
 /// It does not register: its client id is configured.
 #[test]
 fn client_credentials_grant_needs_credentials() {

@@ -38,6 +38,17 @@ fn rare_words_count_more_than_frequent_ones() {
     assert_eq!(search("repository branch")[0], "mcp__github__list_branches");
 }
 
+/// The word of the name has the weight 5, and the rarity 1/3, as every tool has it; the length is the mean.
+#[test]
+fn score_is_that_of_bm25() {
+    let (mut catalogue, mut index) = (Catalogue::default(), ToolIndex::default());
+    add(&mut catalogue, "s", vec![tool("find")]);
+    index.refresh(&catalogue);
+    let score = index.search("find", 1, |_| true)[0].score;
+    let expected: f32 = 5.0 * 2.2 / (5.0 + 1.2) / 3.0;
+    assert!((score - expected).abs() < 0.001, "{score}");
+}
+
 #[test]
 fn search_finds_identifiers_arguments_servers_and_beginnings_of_words() {
     assert_eq!(search("pull requests"), ["mcp__github__getPullRequest"]);

@@ -94,10 +94,10 @@ fn client_reopens_an_ended_stream_from_its_last_event() {
 fn client_gives_up_on_a_stream_that_keeps_failing() {
     legacy(config(), |wire, listener| {
         wire.fail(&listener, SentState::MaybeSent);
-        let mut rounds = 0;
+        let (mut rounds, mut pauses) = (0, Vec::new());
         while !reported_not_listening(wire) {
             rounds += 1;
-            wire.advance_to_timeout();
+            pauses.push(wire.advance_to_timeout());
             let again = wire.expect_get();
             assert_eq!(again.header("last-event-id"), None);
             if rounds % 2 == 0 {
@@ -107,6 +107,8 @@ fn client_gives_up_on_a_stream_that_keeps_failing() {
             }
         }
         assert_eq!(rounds, 5);
+        // The backoff doubles from 500 ms, and shortens each pause by up to half.
+        assert!(pauses[4] >= Duration::from_secs(4), "{pauses:?}");
         wire.advance(Duration::from_secs(600));
         wire.expect_silence();
         assert_eq!(wire.client.state(), State::Ready);
@@ -229,6 +231,22 @@ fn response_that_cannot_be_resumed_is_lost() {
             wire.expect_silence();
         });
     }
+}
+
+/// Streams can be resumed since 2025-03-26.
+#[test]
+fn client_does_not_resume_a_response_at_2024_11_05() {
+    scenario(legacy_config(), |wire| {
+        wire.open_session("2024-11-05", SESSION);
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.stream(&call);
+        wire.body(&call, "id: p-1\ndata:\n\n");
+        wire.end(&call);
+        assert!(matches!(wire.outcome(request), Outcome::Lost(LostReason::Disconnected(_))));
+        wire.advance(Duration::from_secs(10));
+        wire.expect_silence();
+    });
 }
 
 #[test]

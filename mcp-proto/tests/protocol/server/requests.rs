@@ -97,6 +97,17 @@ fn url_elicitation_needs_its_own_capability() {
     assert_eq!(required_capability(refused), ClientCapability::ElicitationForm);
 }
 
+/// Elicitation with a URL came with 2025-11-25, and so did the notification.
+#[test]
+fn server_notifies_only_sessions_of_2025_11_25_of_a_completed_page() {
+    for (version, is_told) in [("2025-06-18", false), ("2025-11-25", true)] {
+        let mut s = at(version, json!({"elicitation": {}}));
+        assert_eq!(s.server.at(s.now).elicitation_complete("e"), is_told, "{version}");
+        let told = s.try_line().map(|line| line["method"].clone());
+        assert_eq!(told, is_told.then(|| json!("notifications/elicitation/complete")), "{version}");
+    }
+}
+
 /// S8.20
 #[test]
 fn include_context_needs_its_capability_at_revisions_that_define_it() {

@@ -179,10 +179,10 @@ fn server_reports_a_task_to_subscriptions_that_name_it() {
         );
         assert_eq!(s.line()["params"]["notifications"]["taskIds"], tasks);
     }
-    s.server.at(s.now).task_updated(&task("t-1"));
+    assert!(s.server.at(s.now).task_updated(&task("t-1")));
     let line = s.line();
     assert_eq!((&line["method"], &line["params"]["taskId"]), (&json!("notifications/tasks"), &json!("t-1")));
     assert_eq!(line["params"]["_meta"][SUBSCRIPTION], 1);
-    s.server.at(s.now).task_updated(&task("t-3"));
+    assert!(!s.server.at(s.now).task_updated(&task("t-3")), "nobody listens");
     s.expect_silence();
 }

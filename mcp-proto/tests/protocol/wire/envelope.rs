@@ -399,6 +399,8 @@ fn parameters_beside_a_result_do_not_affect_it() {
     };
     let invalid = result(r#"{"jsonrpc":"2.0","id":1,"result":{"content":[nonsense]},"params":{}}"#);
     assert!(invalid.validate().is_err(), "{invalid:?}");
+    let repaired = result(r#"{"jsonrpc":"2.0","id":1,"result":"\ud83d","params":{}}"#);
+    assert_eq!(repaired.as_str(), r#""\ufffd""#);
     // The `_meta` of the parameters lies where the result has another member.
     let valid = result(
         r#"{"jsonrpc":"2.0","id":1,"result":{"abcde":"0123456789","content":[]},"params":{"_meta":{"a":1}}}"#,
@@ -415,6 +417,8 @@ fn parameters_are_read_from_a_message_as_from_their_text() {
         r#"{ "_meta" : {} , "arguments" : null , "name" : "a" }"#,
         r#"{"structuredContent":{"x":1},"name":"a","arguments":{"b":2}}"#,
         r#"{"name":"a","\u005fmeta":{"c":1},"arguments":{"\u0062":"\ud83d\ude00"}}"#,
+        r#"{"name":"a","arguments":{"b":"\ud83d"}}"#,
+        r#"{"name":"\ud83d","arguments":{}}"#,
         r#"{"name":"a","arguments":{"b":1},"arguments":{"b":2}}"#,
         r#"{"name":"a","_meta":{"k":1,"k":2}}"#,
         r#"{"name":"a","arguments":{"b":nonsense}}"#,
@@ -486,7 +490,7 @@ fn batch_yields_its_messages_one_by_one() {
     let mut batch = batch(
         r#" [ {"jsonrpc":"2.0","id":1,"method":"ping"} , {"jsonrpc":"2.0","method":"note"},{"jsonrpc":"2.0","id":2,"result":{}}] "#,
     );
-    assert_eq!((batch.len(), batch.is_empty()), (3, false));
+    assert_eq!((batch.len(), batch.is_empty(), batch.size_hint()), (3, false, (3, Some(3))));
     let kinds: Vec<EnvelopeKind> = batch.by_ref().map(|message| message.unwrap().kind()).collect();
     assert_eq!(kinds, [EnvelopeKind::Request, EnvelopeKind::Notification, EnvelopeKind::Response]);
     assert!(batch.is_empty());

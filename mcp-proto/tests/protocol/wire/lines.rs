@@ -36,6 +36,17 @@ fn lines_do_not_copy_a_line_within_one_chunk() {
     assert_eq!(second.as_ptr(), chunk[6..].as_ptr());
 }
 
+/// Nothing but the line itself keeps the memory of a consumed chunk.
+#[test]
+fn last_line_of_a_chunk_takes_the_chunk_along() {
+    let mut lines = Lines::new(99);
+    lines.handle_input(Bytes::from(b"first\nlast\n".to_vec()));
+    let _ = lines.poll_line();
+    let Some(Line::Whole(last)) = lines.poll_line() else { panic!() };
+    assert_eq!(last, "last");
+    assert!(last.is_unique());
+}
+
 /// F27
 #[test]
 fn lines_skip_carriage_returns_and_blank_lines() {
@@ -94,11 +105,13 @@ fn over_long_line_keeps_both_ends() {
 
 #[test]
 fn lines_hold_a_bounded_part_of_an_over_long_line() {
-    let mut lines = Lines::new(10_000);
-    for _ in 0..100 {
-        lines.handle_input(Bytes::from(vec![b'a'; 9_000]));
-        assert_eq!(lines.poll_line(), None);
-        assert!(lines.buffered() <= 10_000);
+    for size in [1_000, 9_000] {
+        let mut lines = Lines::new(10_000);
+        for _ in 0..100 {
+            lines.handle_input(Bytes::from(vec![b'a'; size]));
+            assert_eq!(lines.poll_line(), None);
+            assert!(lines.buffered() <= 10_000, "chunks of {size}");
+        }
     }
 }
 

@@ -285,6 +285,20 @@ fn decoder_holds_a_bounded_part_of_endless_lines_and_events() {
     }
 }
 
+/// Larger chunks wait for the poll, which searches them for the end of the line.
+#[test]
+fn small_chunks_of_over_long_data_are_not_held_until_the_next_poll() {
+    let mut events = Sse::new(3);
+    events.handle_input(Bytes::from_static(b"data: a"));
+    assert_eq!(events.poll_item(), None);
+    for _ in 0..100 {
+        events.handle_input(Bytes::from_static(&[b'b'; 100]));
+        assert!(events.buffered() <= 5_000);
+    }
+    events.handle_input(Bytes::from_static(b"\n\n"));
+    assert!(matches!(events.poll_item(), Some(SseItem::TooLong { bytes: 10_001, .. })));
+}
+
 #[test]
 fn decoder_limits_other_fields_to_four_kibibytes() {
     let stream = |length: usize| {

@@ -419,6 +419,12 @@ fn repeating_the_handshake_has_no_effect_on_a_modern_server_or_after_a_failure()
     assert!(matches!(run.detect.handle_timeout(run.now + Duration::from_secs(1000)), DetectAction::Wait));
 }
 
+#[test]
+fn repeating_the_handshake_has_no_effect_on_the_first_one() {
+    let mut run = Run::at_handshake(&config());
+    assert!(matches!(run.detect.repeat_handshake(run.now, Revision::LATEST_LEGACY), DetectAction::Wait));
+}
+
 // --- Any sequence of replies ---
 
 fn any_reply() -> impl Strategy<Value = ExchangeOutcome> {
