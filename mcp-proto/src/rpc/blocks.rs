@@ -144,6 +144,11 @@ mod tests {
         found
     }
 
+    #[test]
+    fn backslashes_of_a_whole_block_are_strays() {
+        assert_eq!(Carry::default().marks(&[b'\\'; BLOCK]).strays, u64::MAX);
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 

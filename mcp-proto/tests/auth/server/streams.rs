@@ -29,6 +29,7 @@ impl Issuer {
     const UNREACHABLE: u8 = 2;
     const SILENT: u8 = 3;
     const OF_ANOTHER: u8 = 4;
+    const FOR_ANOTHER_SERVER: u8 = 5;
 
     fn says(&self, answer: u8) {
         self.0.store(answer, SeqCst);
@@ -47,6 +48,7 @@ impl Issuer {
                     Self::UNREACHABLE => return Err(VerifyError::unavailable("no route")),
                     Self::SILENT => core::future::pending().await,
                     Self::OF_ANOTHER => access.principal = Principal::new("https://login.example#bob"),
+                    Self::FOR_ANOTHER_SERVER => access.audiences = vec!["https://other.example".into()],
                     _ => {}
                 }
                 Ok(access)
@@ -143,7 +145,8 @@ fn token_without_expiry_ends_no_stream() {
 /// S10.2
 #[test]
 fn stream_ends_when_its_token_is_refused_at_a_later_verification() {
-    for answer in [Issuer::REVOKED, Issuer::UNREACHABLE, Issuer::OF_ANOTHER] {
+    let refusals = [Issuer::REVOKED, Issuer::UNREACHABLE, Issuer::OF_ANOTHER, Issuer::FOR_ANOTHER_SERVER];
+    for answer in refusals {
         let issuer = Issuer::default();
         let (mut web, _) = protected(issuer.guard(None).reverify_every(Duration::from_secs(60)));
         let session = web.open();

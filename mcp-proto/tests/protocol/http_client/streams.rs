@@ -116,6 +116,23 @@ fn client_gives_up_on_a_stream_that_keeps_failing() {
 }
 
 #[test]
+fn client_opens_a_stream_again_that_delivered_at_the_last_attempt() {
+    legacy(config(), |wire, listener| {
+        let mut listener = listener;
+        for _ in 0..5 {
+            wire.fail(&listener, SentState::MaybeSent);
+            wire.advance_to_timeout();
+            listener = wire.expect_get();
+        }
+        wire.stream(&listener);
+        wire.event(&listener, &list_changed());
+        wire.end(&listener);
+        wire.advance_to_timeout();
+        wire.expect_get();
+    });
+}
+
+#[test]
 fn stream_that_lasts_or_delivers_does_not_count_as_failed() {
     legacy(config(), |wire, listener| {
         let mut listener = listener;
