@@ -5,7 +5,6 @@ begins on a line of its own with its number in a comment, by which the compiler'
 """
 
 import re
-from collections import defaultdict
 
 import tree_sitter
 import tree_sitter_rust
@@ -34,13 +33,6 @@ pub(crate) fn mutant(first: usize) -> usize {
 """
 
 
-class Place:
-    """A node of the syntax with the mutants that replace it."""
-
-    def __init__(self, node):
-        self.node, self.arms = node, []  # (number, text)
-
-
 def offset_of(lines, position):
     """The byte where a position of cargo-mutants begins: lines and characters from 1."""
     line = position["line"] - 1
@@ -62,9 +54,11 @@ def find(tree, genre, start, end, replacement):
     node = tree.root_node.descendant_for_byte_range(start, end)
     if genre == "FnValue":
         node = enclosing(node, ["function_item"])
-        if node is None or node.child_by_field_name("body") is None:
+        body, kind = (node and node.child_by_field_name(name) for name in ("body", "return_type"))
+        # Such a function returns one type alone, which has no name.
+        if body is None or kind is not None and "impl " in text_of(kind):
             return None
-        return node.child_by_field_name("body"), f"return {replacement}"
+        return body, f"return {replacement}"
     if genre == "BinaryOperator":
         node = enclosing(node, ["binary_expression", "compound_assignment_expr"])
         if node is None:
@@ -72,8 +66,8 @@ def find(tree, genre, start, end, replacement):
         left, operator, right = (node.child_by_field_name(name) for name in ("left", "operator", "right"))
         if operator.start_byte != start:
             return None
-        left = text_of(left)
-        return node, f"{left if text_of(operator).endswith('=') and node.type != 'binary_expression' else f'({left})'} {replacement} ({text_of(right)})"
+        place = text_of(left) if node.type == "compound_assignment_expr" else f"({text_of(left)})"
+        return node, f"{place} {replacement} ({text_of(right)})"
     if genre == "UnaryOperator":
         node = enclosing(node, ["unary_expression"])
         return node and (node, f"({text_of(node.children[-1])})")
@@ -91,20 +85,19 @@ def find(tree, genre, start, end, replacement):
 
 
 def render(node, places):
-    """The text of a node with the switches of all places in it."""
-    inner, at, parts = [], node.start_byte, []
+    """The text of a node with the switches of all places in it. `places`: the arms, numbers and texts, by node."""
+    at, parts = node.start_byte, []
     for child in node.children:
         parts.append(node.text[at - node.start_byte : child.start_byte - node.start_byte].decode())
         parts.append(render(child, places))
         at = child.end_byte
     parts.append(node.text[at - node.start_byte :].decode())
     text = "".join(parts)
-    place = places.get(node.id)
-    if place is None:
+    if node.id not in places:
         return text
-    numbers = "".join(f"/*{number}*/" for number, _ in place.arms)
-    choice = f"crate::mutant({place.arms[0][0]})"
-    arms = "".join(f"\n/*{number}*/ {number} => {replacement}," for number, replacement in place.arms)
+    numbers = "".join(f"/*{number}*/" for number, _ in places[node.id])
+    choice = f"crate::mutant({places[node.id][0][0]})"
+    arms = "".join(f"\n/*{number}*/ {number} => {replacement}," for number, replacement in places[node.id])
     if node.type == "block":
         return f"{{ match {choice} {{ {numbers}{arms}\n/*_*/ _ => {{}} }}\n{text[1:]}"
     if node.type == "match_pattern":
@@ -130,7 +123,7 @@ def switched(source, mutants):
             without.append(mutant.number)
         else:
             node, text = found
-            places.setdefault(node.id, Place(node)).arms.append((mutant.number, text))
+            places.setdefault(node.id, []).append((mutant.number, text))
     return render(tree.root_node, places), without
 
 

@@ -87,8 +87,9 @@ fn server_driver_returns_answers_and_then_the_end() {
     driver.lock(|machine, now| {
         machine
             .handle_input(now, Bytes::from_static(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n"));
-        machine.handle_eof(now, "");
     });
+    assert!(driver.next_timeout().is_some(), "the answer must be written in time");
+    driver.lock(|machine, now| machine.handle_eof(now, ""));
     let due = driver.next_timeout();
     let answer = pin!(driver.next_output(due, take)).poll(&mut cx);
     assert!(matches!(answer, Poll::Ready(Some(_))), "{answer:?}");
