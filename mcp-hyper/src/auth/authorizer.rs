@@ -323,7 +323,9 @@ impl Authorizer {
             let event = state.machine.poll_event()?;
             match &event {
                 Event::NeedsAuthorization(_) => (state.page_open, state.page_shown) = (true, true),
-                Event::LoginBegun(page, login) => _ = state.login_slot.set((page.clone(), login.clone())),
+                Event::LoginBegun(page, login) => {
+                    _ = state.operation.login.set((page.clone(), login.clone()))
+                }
                 Event::PageObsolete => state.page_open = false,
                 Event::Ready(_) => state.end_operation(None),
                 Event::Failed(error) => state.end_operation(Some(error.clone())),

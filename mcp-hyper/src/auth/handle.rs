@@ -51,16 +51,21 @@ pub(super) struct State {
     pub(super) page_open: bool,
     /// Whether any login page was opened.
     pub(super) page_shown: bool,
-    /// Where the login goes that was begun last and any process can finish.
-    pub(super) login_slot: LoginSlot,
+    /// The operation that a handle of [stored logins](AuthHandle::begin_login) started last.
+    pub(super) operation: Arc<Operation>,
     waiting: Vec<Waker>,
     /// Whether the driver was polled once.
     pub(super) was_polled: bool,
     driven: bool,
 }
 
-/// A login that the auth client has begun for any process to finish, once there is one.
-pub(super) type LoginSlot = Arc<OnceLock<(AuthorizationPage, Box<PendingLogin>)>>;
+/// What an operation has led to so far: another one may have ended before its caller looks.
+#[derive(Default)]
+pub(super) struct Operation {
+    /// The login that it began for any process to finish.
+    pub(super) login: OnceLock<(AuthorizationPage, Box<PendingLogin>)>,
+    result: OnceLock<Result<TokenStatus, LoginError>>,
+}
 
 /// Outcomes that the auth client has reported so far.
 #[derive(Default)]
@@ -80,6 +85,8 @@ impl State {
         self.page_open = false;
         self.outcomes.ends = self.outcomes.ends.saturating_add(1);
         self.outcomes.last = failure;
+        // Later operations of the machine's own leave the first result.
+        _ = self.operation.result.set(self.result());
     }
 
     /// The result of the operation that ended last.
@@ -101,7 +108,7 @@ impl SharedAuth {
             outcomes: OutcomeLog::default(),
             page_open: false,
             page_shown: false,
-            login_slot: LoginSlot::default(),
+            operation: Arc::default(),
             waiting: Vec::new(),
             was_polled: false,
             driven: true,
@@ -346,15 +353,14 @@ impl AuthHandle {
     ) -> Result<SealedLogin, LoginError> {
         let start = |state: &mut State, now| {
             (!state.machine.is_busy()).then(|| {
-                state.login_slot = LoginSlot::default();
+                state.operation = Arc::default();
                 state.machine.begin_login(now, scopes.clone());
-                (state.login_slot.clone(), state.outcomes.ends)
+                state.operation.clone()
             })
         };
-        let (begun, before) = self.0.wait(start).await?;
-        self.0.command(|_, _| ());
-        let ended = self.wait_for_next_end(before).await;
-        match (begun.get(), ended) {
+        let operation = self.0.wait(start).await?;
+        let ended = self.wait_for_result(&operation).await;
+        match (operation.login.get(), ended) {
             (Some((page, login)), _) => {
                 let sealed = login.seal(keys, session.as_bytes());
                 Ok(SealedLogin { page: page.clone(), sealed })
@@ -388,20 +394,21 @@ impl AuthHandle {
         let login =
             PendingLogin::open(keys, now, session.as_bytes(), sealed).map_err(LoginError::of_finish)?;
         let start = |state: &mut State, now| {
-            let before = state.outcomes.ends;
             match state.machine.finish_login(now, &login, redirect.clone()) {
-                Err(FinishError::Busy) => None,
-                started => Some(started.map(|()| before)),
+                Err(FinishError::Busy) => return None,
+                Err(error) => return Some(Err(LoginError::of_finish(error))),
+                Ok(()) => state.operation = Arc::default(),
             }
+            Some(Ok(state.operation.clone()))
         };
-        let before = self.0.wait(start).await?.map_err(LoginError::of_finish)?;
-        self.0.command(|_, _| ());
-        self.wait_for_next_end(before).await
+        let operation = self.0.wait(start).await??;
+        self.wait_for_result(&operation).await
     }
 
-    /// Waits for the operation that was started after this number of ends.
-    async fn wait_for_next_end(&self, before: u64) -> Result<TokenStatus, LoginError> {
-        self.0.wait(|state, _| (state.outcomes.ends > before).then(|| state.result())).await?
+    /// Wakes the driver, and waits for the operation that was started.
+    async fn wait_for_result(&self, operation: &Operation) -> Result<TokenStatus, LoginError> {
+        self.0.command(|_, _| ());
+        self.0.wait(|_, _| operation.result.get().cloned()).await?
     }
 }
 

@@ -1,11 +1,13 @@
 //! Logins that one instance of a web application begins and another finishes. Row F109.
 
+use std::pin::pin;
+
 use mcp_hyper::auth::{
     AuthConfig, AuthDriver, AuthHandle, Authorization, LoginError, MemoryStore, Redirect, SealKey,
     SealedLogin, Sealer, Secret,
 };
 use mcp_hyper::mcp_proto::auth::client::{AuthError, FinishError, Grant};
-use smol::future::zip;
+use smol::future::{poll_once, zip};
 
 use super::auth::{noninteractive_login, stored_login};
 use crate::common::auth_testbed::{AuthTestbed, visit};
@@ -116,7 +118,10 @@ fn operations_of_one_handle_take_turns() {
         let used = Err(LoginError::Failed(AuthError::LoginUsed));
         assert!((one == Ok(()) && other == used) || (one == used && other == Ok(())), "{one:?} {other:?}");
         let redirect = agree(&second).await;
-        finish(&second, &redirect).await.unwrap();
+        let mut slow = pin!(finish(&second, &redirect));
+        assert_eq!(poll_once(slow.as_mut()).await, None);
+        assert_eq!(finish(&second, &redirect).await, used);
+        assert_eq!(slow.await, Ok(()), "a caller that looks late has the result of its own operation");
     });
 }
 
