@@ -41,11 +41,13 @@ def run(command):
         raise CountError(f"exit code {done.returncode}: {' '.join(command)}\n{done.stderr[-2000:]}")
 
 
-def profile(command):
-    """(instructions, allocations) of a process by callgrind: allocations are calls of malloc and its like."""
+def profile(command, within=None):
+    """(instructions, allocations) of a process, or of functions in it, by callgrind: allocations are calls of malloc and its
+    like."""
+    options = [f"--toggle-collect={within}"] if within else []
     with tempfile.TemporaryDirectory(prefix="callgrind.") as folder:
         file = pathlib.Path(folder, "out")
-        run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={file}", *command])
+        run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={file}", *options, *command])
         names, callee, instructions, allocations = {}, "", None, 0
         for line in file.read_text().splitlines():
             # A function's name stands at its first mention only.

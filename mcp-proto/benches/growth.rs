@@ -3,6 +3,9 @@
 //! `cargo bench -p mcp-proto --all-features --bench growth`. Arguments select the shapes whose names contain one of
 //! them. The exit code is 1 if an exponent is over 1.5: that of `n log n` is below 1.1, memory that outgrows the caches
 //! adds up to 0.3, and that of `n²` is 2.
+//!
+//! `tests/growth` counts instructions instead: with `--list` this program writes the names of the shapes, and with `--once
+//! NAME BYTES` it does the work of one shape once.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
@@ -14,7 +17,7 @@ mod shapes;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use shapes::Shape;
+use shapes::{Shape, Work};
 
 const MIB: usize = 1 << 20;
 const SIZES: [usize; 4] = [MIB, 2 * MIB, 4 * MIB, 8 * MIB];
@@ -24,8 +27,20 @@ const MOST: f64 = 1.5;
 const NOTHING: Duration = Duration::from_micros(200);
 
 fn main() -> ExitCode {
-    let wanted: Vec<String> =
-        std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["--list"] => {
+            shapes::all().iter().for_each(|shape| println!("{}", shape.name));
+            return ExitCode::SUCCESS;
+        }
+        ["--once", name, bytes] => {
+            let shape = shapes::all().into_iter().find(|shape| shape.name == name).expect("a shape");
+            do_work((shape.prepare)(bytes.parse().expect("a number of bytes")));
+            return ExitCode::SUCCESS;
+        }
+        _ => {}
+    }
+    let wanted: Vec<String> = arguments.into_iter().filter(|argument| !argument.starts_with("--")).collect();
     println!(
         "{:48} {:>9} {:>9} {:>9} {:>9} {:>9}",
         "", "1 MiB/ms", "2 MiB/ms", "4 MiB/ms", "8 MiB/ms", "exponent"
@@ -52,6 +67,12 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(steepest > MOST))
 }
 
+/// A function of its own, whose instructions can be counted.
+#[inline(never)]
+fn do_work(work: Work) {
+    work();
+}
+
 /// The least time at each size, and the exponent of its growth: the median of the three steps.
 fn measure(shape: Shape) -> ([Duration; 4], f64) {
     let mut times = [Duration::MAX; 4];
@@ -59,7 +80,7 @@ fn measure(shape: Shape) -> ([Duration; 4], f64) {
         for (size, least) in SIZES.into_iter().zip(&mut times) {
             let work = (shape.prepare)(size);
             let start = Instant::now();
-            work();
+            do_work(work);
             *least = (*least).min(start.elapsed());
         }
     }

@@ -63,6 +63,41 @@ pub enum Tool {
     Job,
 }
 
+/// An action of the host, a change at the server, or a fault besides those of the network.
+#[derive(Clone, Copy, PartialEq)]
+enum Action {
+    Call,
+    List,
+    Task,
+    Ping,
+    Subscribe,
+    Cancel,
+    Watch,
+    Change,
+    Restart,
+    JumpClock,
+    Reconnect,
+    ChangeConditions,
+    Wait,
+}
+
+/// Every action, and how often it occurs beside the others.
+const ACTIONS: [(Action, usize); 13] = [
+    (Action::Call, 15),
+    (Action::List, 7),
+    (Action::Task, 4),
+    (Action::Ping, 2),
+    (Action::Subscribe, 3),
+    (Action::Cancel, 3),
+    (Action::Watch, 3),
+    (Action::Change, 5),
+    (Action::Restart, 1),
+    (Action::JumpClock, 1),
+    (Action::Reconnect, 1),
+    (Action::ChangeConditions, 1),
+    (Action::Wait, 2),
+];
+
 /// A watch of the host, and the version that the host knows by it.
 struct ActiveWatch {
     id: WatchId,
@@ -215,11 +250,24 @@ impl<'a> World<'a> {
         weather
     }
 
+    /// The actions of one run, each as often as it occurs. Besides calls, one in four is left out: some faults only show
+    /// where another action does not repair them.
+    fn choose_actions(&mut self) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for (action, weight) in ACTIONS {
+            if action == Action::Call || !self.dice.chance(250) {
+                actions.extend([action].repeat(weight));
+            }
+        }
+        actions
+    }
+
     /// Runs random actions with faults, then without faults, then closes.
     pub fn run(&mut self, steps: u32) {
+        let actions = self.choose_actions();
         self.pair.conditions = self.stormy_weather();
         for _ in 0..steps {
-            self.random_action();
+            self.random_action(&actions);
             let pause = match self.dice.below(4) {
                 0 => 0,
                 1 => self.dice.below(50),
@@ -264,16 +312,16 @@ impl<'a> World<'a> {
         }
     }
 
-    fn random_action(&mut self) {
+    fn random_action(&mut self, actions: &[Action]) {
         let now = self.pair.now();
         if self.dice.chance(500) {
             self.answer_parked();
         }
-        match self.dice.below(48) {
-            0..15 => self.random_call(None),
-            15..18 | 38..42 => self.list(),
-            42..46 => self.task(),
-            18..20 => {
+        match *self.dice.choose(actions).unwrap() {
+            Action::Call => self.random_call(None),
+            Action::List => self.list(),
+            Action::Task => self.task(),
+            Action::Ping => {
                 let request = self
                     .pair
                     .client
@@ -281,7 +329,7 @@ impl<'a> World<'a> {
                     .request::<Ping>(&EmptyParams::default(), RequestOptions::default());
                 self.note_request(CallKind::Other, request.ok());
             }
-            20..23 => {
+            Action::Subscribe => {
                 let mut filter = SubscriptionFilter::new();
                 filter.tools_list_changed = Some(true);
                 let params = SubscriptionsListenParams::new(filter);
@@ -292,34 +340,34 @@ impl<'a> World<'a> {
                     .request::<SubscriptionsListen>(&params, RequestOptions::default());
                 self.note_request(CallKind::Other, request.ok());
             }
-            23..26 => {
+            Action::Cancel => {
                 if let Some(&request) = self.dice.choose(&self.request_order) {
                     self.pair.client.at(now).cancel(request, Some("enough"));
                 }
             }
-            26 => {
+            Action::Restart => {
                 let server = (self.server_factory)(&self.ledger, now, self.dice.below(1 << 20));
                 let cut = *self.dice.choose(&[TruncationReport::Noticed, TruncationReport::Hidden]).unwrap();
                 self.pair.restart(server, cut);
                 self.tally.restarts += 1;
             }
-            27 => {
+            Action::JumpClock => {
                 let far = *self.dice.choose(&[10, 100, 4000]).unwrap();
                 let jump = Duration::from_secs(self.dice.below(far));
                 self.pair.jump_clock(jump);
             }
-            28 => {
+            Action::Reconnect => {
                 // The host gives up and connects again.
                 self.pair.client.at(now).abort(LostReason::Closed);
                 self.take_events();
             }
-            29 => self.pair.conditions = self.stormy_weather(),
-            30..33 => self.watch(),
-            33..38 if self.ledger.engine.is_used() && self.dice.chance(600) => {
+            Action::ChangeConditions => self.pair.conditions = self.stormy_weather(),
+            Action::Watch => self.watch(),
+            Action::Change if self.ledger.engine.is_used() && self.dice.chance(600) => {
                 self.ledger.change_resource(self.dice.below(100));
             }
-            33..38 => self.ledger.change_tools(),
-            _ => {}
+            Action::Change => self.ledger.change_tools(),
+            Action::Wait => {}
         }
         self.take_events();
         if self.closed {
