@@ -156,6 +156,13 @@ impl Scratch {
         {
             use std::os::unix::fs::PermissionsExt as _;
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            // A process that another thread starts meanwhile has this file open until its exec, and no file that is open
+            // for writing can be executed: it is written by a process that starts none.
+            let written = path.with_extension("written");
+            fs::rename(&path, &written).unwrap();
+            let copied =
+                std::process::Command::new("cp").arg("-p").arg(&written).arg(&path).status().unwrap();
+            assert!(copied.success());
         }
         path
     }
