@@ -9,8 +9,8 @@ use crate::common::messages::MODERN;
 use crate::common::tools::tool;
 use mcp_proto::Bytes;
 use mcp_proto::front::http::HttpExchange;
-use mcp_proto::front::{Context, NoArguments, Router, SendHandlers};
-use mcp_proto::schema::ServerCapability;
+use mcp_proto::front::{Context, HandlerError, NoArguments, Router, SendHandlers};
+use mcp_proto::schema::{ElicitParams, ElicitSchema, Map, ServerCapability};
 use mcp_proto::transport::http::server::RequestHead;
 use serde_json::{Value, json};
 
@@ -99,6 +99,46 @@ fn session_with_a_running_handler_is_not_idle() {
     web.advance(PAUSE);
     assert_eq!(held.dropped_count(), 0);
     assert!(!held.context().is_cancelled());
+}
+
+#[test]
+fn session_whose_request_was_answered_becomes_idle() {
+    let ask = async |NoArguments {}, cx: Context| {
+        let answer =
+            cx.elicit("name", ElicitParams::form("Your name?", ElicitSchema::new(Map::new()))).await?;
+        Ok::<_, HandlerError>(format!("{:?}", answer.action))
+    };
+    let mut web = HttpHarness::new(Router::new("idle", "1").tool_with(tool("ask"), ask));
+    let session = web.open_with("2025-06-18", json!({"elicitation": {}}));
+    let mut caller = web.post_request(&session, "tools/call", json!({"name": "ask", "arguments": {}}));
+    let asked = caller.message();
+    let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}});
+    assert_eq!(web.post(&session, &answer).head().status, 202);
+    assert_eq!(caller.message()["result"]["content"][0]["text"], "Decline");
+    assert!(caller.ended);
+    drop(caller);
+    // The client might fetch its events again for half a minute: they are some 1,800 of the bytes.
+    let freed = [(); 4].map(|()| pause(&mut web));
+    assert!(freed.into_iter().any(|bytes| bytes > 2500), "{freed:?}");
+}
+
+/// S3.22
+#[test]
+fn session_with_stored_events_is_not_idle() {
+    let (router, held) = router();
+    let mut web = HttpHarness::new(router);
+    let session = web.open();
+    let params = json!({"name": "hold", "arguments": {}, "_meta": {"progressToken": 1}});
+    let mut caller = web.post_request(&session, "tools/call", params);
+    held.context().progress(1);
+    assert_eq!(caller.message()["params"]["progress"], 1);
+    let last = caller.last_event().expect("an event id");
+    drop(caller);
+    held.release("done");
+    web.poll_driver();
+    pause(&mut web);
+    let mut again = web.get(&session, Some(&last));
+    assert_eq!(again.message()["result"]["content"][0]["text"], "done");
 }
 
 #[test]

@@ -374,6 +374,9 @@ fn users_server_refuses_loader_variables_of_a_file_in_the_folder_of_the_project_
     assert!(absolute("/work/app/conf/.env", "/work/app", "/"));
     assert!(absolute("/work/app/conf/.env", "/home/ann", "/work/app"));
     assert!(absolute("/home/ann/../../work/app/.env", "/work/app", "/"));
+    // Where the project is of the user's own folder, its name is of the project, and that of the user's home is not.
+    assert!(is_refused("${workspaceFolder}/.env", "/home/ann/.env", "/home/ann", "/"));
+    assert!(!is_refused("${userHome}/.env", "/home/ann/.env", "/home/ann", "/"));
     // The folders of the user are no project's.
     for folder in ["/home/ann", "/home", "/"] {
         assert!(!absolute("/home/ann/.env", folder, folder), "{folder}");

@@ -403,10 +403,11 @@ fn observers_see_the_wire_and_standard_error() {
 #[test]
 fn killer_ends_a_server_that_ignores_closed_input_and_sigterm() {
     let scratch = Scratch::new("killer");
-    let file = scratch.0.join("pids");
+    let (file, closed) = (scratch.0.join("pids"), scratch.0.join("closed"));
     let deaf = format!(
-        "trap '' TERM; sleep 60 & echo $$ $! > {}; modern; while :; do sleep 1; done",
-        file.display()
+        "trap '' TERM; sleep 60 & echo $$ $! > {}; modern; echo > {}; while :; do sleep 1; done",
+        file.display(),
+        closed.display()
     );
     run(async {
         let (client, driver) = mcp_smol::connect(script(&deaf).shutdown(times(60_000, 60_000)));
@@ -415,7 +416,9 @@ fn killer_ends_a_server_that_ignores_closed_input_and_sigterm() {
         client.ready().await.unwrap();
         let closing = common::spawn(async move { client.close().await });
         // The shutdown steps have begun; they would take two minutes.
-        Timer::after(Duration::from_millis(20)).await;
+        while !closed.exists() {
+            Timer::after(Duration::from_millis(2)).await;
+        }
         killer.kill();
         driver.await.unwrap();
         closing.await;

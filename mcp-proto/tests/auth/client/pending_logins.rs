@@ -10,7 +10,7 @@ use mcp_proto::auth::{Scopes, SealKey, Sealer};
 use serde_json::json;
 
 use super::config;
-use super::sim::{Host, ISSUER, Outcome, SERVER, UserAction, World};
+use super::sim::{Host, ISSUER, Issuer, Outcome, SERVER, UserAction, World};
 
 const SESSION: &[u8] = b"the user's web session";
 
@@ -235,6 +235,28 @@ fn stored_login_fails_if_its_issuer_has_changed() {
     world.metadata(json!({ "issuer": ISSUER, "token_endpoint": format!("{ISSUER}/token") }));
     let mut host = stored.finish(&mut world, config(), 4, &redirect);
     assert_eq!(host.call(&mut world), Outcome::Answered(1));
+}
+
+/// F109: a process that has discovered another issuer sends it no code.
+#[test]
+fn stored_login_is_finished_at_its_own_issuer() {
+    const OTHER: &str = "https://other.example";
+    let mut world = World::new();
+    let stored = Stored::begin(&mut world, config(), 1);
+    let redirect = stored.agree(&mut world);
+    world.add(Issuer::new(OTHER));
+    let move_to = |world: &mut World, issuer: &str| {
+        world.trusts = issuer.into();
+        world.describe(json!({}));
+    };
+    move_to(&mut world, OTHER);
+    let mut host = Host::new(config(), 2);
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    move_to(&mut world, ISSUER);
+    stored.finish_in(&mut world, &mut host, &redirect).unwrap();
+    assert!(matches!(host.events.last(), Some(Event::Ready(_))), "{:?}", host.events);
+    let tokens = [OTHER, ISSUER].map(|issuer| world.count(&format!("POST {issuer}/token")));
+    assert_eq!(tokens, [1, 1]);
 }
 
 /// F109: without the mark in the store another process could finish the login too.

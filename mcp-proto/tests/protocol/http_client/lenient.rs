@@ -342,7 +342,9 @@ fn client_takes_nothing_else_without_content_type() {
             let request = list(wire);
             let exchange = wire.expect("tools/list");
             wire.reply(&exchange, 200, &[], body);
-            assert!(matches!(wire.outcome(request), Outcome::Transport(_)));
+            let outcome = wire.outcome(request);
+            let Outcome::Transport(error) = outcome else { panic!("{outcome:?}") };
+            assert!(error.detail.trim().starts_with(body.trim()), "{error:?}");
             assert!(take_leniencies(wire).is_empty());
         });
     }
