@@ -72,13 +72,13 @@ impl TaskRequest {
         {
             live.merge(kept);
         }
-        Ok(self.visible_record(&live).await)
+        self.visible_record(&live).await
     }
 
     /// Returns the record of a task that runs here. With a shared store, it contains only changes that the store has:
-    /// the client may answer them at another instance.
-    async fn visible_record(&self, live: &RunningTask) -> TaskRecord {
-        if self.store().is_shared() { live.saved_record().await } else { live.record() }
+    /// the client may answer them at another instance, which must not report a task as running that has ended.
+    async fn visible_record(&self, live: &RunningTask) -> Result<TaskRecord, Reply> {
+        if self.store().is_shared() { Ok(live.saved_record().await?) } else { Ok(live.record()) }
     }
 
     /// Checks that the store is shared, so that changes reach the instance that runs the task.
@@ -151,7 +151,7 @@ impl TaskRequest {
             let record = match found {
                 TaskLookup::Running(live) => {
                     live.end(StoredTaskState::Cancelled);
-                    return Ok(self.visible_record(&live).await);
+                    return self.visible_record(&live).await;
                 }
                 TaskLookup::Stored(record) if record.state.is_terminal() => return Ok(*record),
                 TaskLookup::Stored(record) => *record,
@@ -190,7 +190,7 @@ impl TaskRequest {
                     let _awaiting = live.add_result_waiter(self.context.id());
                     //= S11.11 "tasks/result blocks"
                     live.wait_ended().await;
-                    break self.visible_record(&live).await.state;
+                    break self.visible_record(&live).await?.state;
                 }
                 TaskLookup::Stored(record) if record.state.is_terminal() => break record.state,
                 TaskLookup::Stored(record) => {
@@ -217,8 +217,8 @@ impl TaskRequest {
             record.owner.as_ref() == owner && !record.is_expired(now)
         });
         let tasks = shown.map(|record| match self.service.registry.find(&record.id, owner) {
-            Some(live) => live.record().legacy_task(),
-            None => record.legacy_task(),
+            Some(live) if !store.is_shared() => live.record().legacy_task(),
+            _ => record.legacy_task(),
         });
         let mut result = legacy::ListTasksResult::new(tasks.collect::<Vec<_>>());
         result.next_cursor = page.next;

@@ -404,8 +404,8 @@ impl<M: HandlerMode> TaskRun<M> {
         }));
     }
 
-    /// Handles the end of a save, successful or not. Listeners are notified only now: their answers may reach an
-    /// instance that knows only the store.
+    /// Handles the end of a save, successful or of a store that is not shared. Listeners are notified only now: their
+    /// answers may reach an instance that knows only the store.
     fn handle_saved(&mut self, service: &TaskService) {
         self.task.set_saved(self.saving);
         if let Some(record) = self.pending_publish.take() {
@@ -494,11 +494,16 @@ impl<M: HandlerMode> TaskRun<M> {
             let message = "the store has no room for the result of the task";
             return self.task.fail_unsaved(ErrorObject::new(code::INTERNAL_ERROR, message));
         }
-        self.handle_saved(service);
+        let is_shared = service.registry.config.store.is_shared();
+        if is_shared {
+            self.task.set_save_error(error.clone());
+        } else {
+            self.handle_saved(service);
+        }
         // The next save reads the record again if others have changed it.
         self.conflicts = 0;
         self.save_failed = true;
-        let is_saved_later = self.next_refresh.is_some() && self.task.initial.ttl.is_none();
+        let is_saved_later = is_shared && self.task.initial.ttl.is_none();
         self.retains_result = is_over && (self.deadline.is_some() || is_saved_later);
     }
 }

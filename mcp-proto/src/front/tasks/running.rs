@@ -57,9 +57,11 @@ pub(crate) struct RunningState {
     /// Whether the last change is still unknown to listeners (`unpublished`) and to the store (`unsaved`).
     unpublished: bool,
     unsaved: bool,
-    /// The number of changes, and how many of them the store has saved or failed to save.
+    /// The number of changes, and how many of them the store has saved; one that is not shared may also have failed to.
     changes: u64,
     saved_changes: u64,
+    /// Why a shared store did not save the last changes, until it does.
+    save_error: Option<StoreError>,
     waiters: Waiters,
 }
 
@@ -227,10 +229,19 @@ impl RunningTask {
         lock(&self.state).unsaved = true;
     }
 
-    /// Records that the store has saved the first `changes` changes, or failed to.
+    /// Records that the store has saved the first `changes` changes, or failed to if it is not shared.
     pub(super) fn set_saved(&self, changes: u64) {
         self.visit(|state, wakers| {
+            state.save_error = None;
             state.saved_changes = state.saved_changes.max(changes);
+            wakers.wake_all(&mut state.waiters);
+        });
+    }
+
+    /// Records that a shared store did not save the last changes, which it gets later.
+    pub(super) fn set_save_error(&self, error: StoreError) {
+        self.visit(|state, wakers| {
+            state.save_error = Some(error);
             wakers.wake_all(&mut state.waiters);
         });
     }
@@ -239,6 +250,7 @@ impl RunningTask {
     pub(super) fn mark_saved(&self) {
         self.visit(|state, wakers| {
             state.unsaved = false;
+            state.save_error = None;
             state.saved_changes = state.changes;
             wakers.wake_all(&mut state.waiters);
         });
@@ -255,13 +267,20 @@ impl RunningTask {
     // --- Waiting ---
 
     /// Waits until all current changes are saved, and returns the record. A final state is the one that the store has.
-    pub(super) async fn saved_record(&self) -> TaskRecord {
+    ///
+    /// # Errors
+    /// If a shared store has not saved them: the other instances do not know them, and this one may end before they do.
+    pub(super) async fn saved_record(&self) -> Result<TaskRecord, StoreError> {
         let (record, changes) = {
             let state = lock(&self.state);
             (self.snapshot(&state), state.changes)
         };
-        wait_until(self, |state| (state.saved_changes >= changes).then_some(())).await;
-        if record.state.is_terminal() { self.record() } else { record }
+        wait_until(self, |state| {
+            let is_saved = state.saved_changes >= changes;
+            if is_saved { Some(Ok(())) } else { state.save_error.clone().map(Err) }
+        })
+        .await?;
+        Ok(if record.state.is_terminal() { self.record() } else { record })
     }
 
     /// Waits until the store has created or rejected the task.
