@@ -533,22 +533,28 @@ impl ExpirySweep {
         self.next.filter(|_| self.running.is_none())
     }
 
+    /// Continues the sweep in progress, and begins the next one if that is due.
     fn poll(&mut self, service: &TaskService, now: Instant) {
-        if self.due().is_some_and(|due| due <= now) {
+        loop {
+            if let Some(running) = &mut self.running {
+                self.waker.arm();
+                let waker = Waker::from(self.waker.clone());
+                let mut cx = TaskContext::from_waker(&waker);
+                if matches!(catch_panic(|| running.as_mut().poll(&mut cx)), Ok(Poll::Pending)) {
+                    return;
+                }
+                let running = self.running.take();
+                let _ = catch_panic(|| drop(running));
+            }
+            if self.next.is_none_or(|due| due > now) {
+                return;
+            }
             self.next = (self.last >= now).then(|| now + SWEEP_INTERVAL);
             let (store, time) = (service.registry.config.store.clone(), service.now());
             self.running = Some(Box::pin(async move {
                 // A later sweep tries again.
                 let _ = store.expire(time).await;
             }));
-        }
-        let Some(running) = &mut self.running else { return };
-        self.waker.arm();
-        let waker = Waker::from(self.waker.clone());
-        let mut cx = TaskContext::from_waker(&waker);
-        if !matches!(catch_panic(|| running.as_mut().poll(&mut cx)), Ok(Poll::Pending)) {
-            let running = self.running.take();
-            let _ = catch_panic(|| drop(running));
         }
     }
 }
