@@ -282,6 +282,32 @@ fn client_cancels_requests_of_the_server_when_their_session_is_lost() {
     });
 }
 
+/// Another request of the next session may have its id.
+#[test]
+fn client_ignores_requests_of_a_session_that_was_lost() {
+    legacy_at("2025-03-26", with_roots(), |wire, _| {
+        let request = call_tool(wire);
+        let old = wire.expect("tools/call");
+        wire.stream(&old);
+        call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.reply(&call, 404, &[], "");
+        wire.take_events();
+        let asked = json!({"jsonrpc": "2.0", "id": 1, "method": "roots/list"});
+        wire.event(&old, &asked);
+        wire.event(&old, &json!([asked, {"jsonrpc": "2.0", "id": 2, "method": "ping"}]));
+        wire.open_session("2025-03-26", "session-2");
+        wire.event(&old, &asked);
+        let answer = json!({"jsonrpc": "2.0", "id": old.id(), "result": {"content": []}});
+        wire.event(&old, &json!([asked, answer]));
+        let events = wire.take_events();
+        assert!(!events.iter().any(|event| matches!(event, Event::Request { .. })), "{events:?}");
+        // The response that the old stream has is that of its request.
+        let is_answered = |event: &Event| matches!(event, Event::Outcome { request: of, outcome: Outcome::Result(_) } if *of == request);
+        assert!(events.iter().any(is_answered), "{events:?}");
+    });
+}
+
 /// R1, F44: batches in a body and on a stream.
 #[test]
 fn client_accepts_arrays_at_2025_03_26() {

@@ -157,7 +157,15 @@ impl HttpClient {
     /// Dispatches a message of a stream.
     fn handle_frame(&mut self, now: Instant, id: ExchangeId, frame: Frame) {
         let Some(exchange) = self.exchanges.get(id) else { return };
+        let is_outdated = exchange.generation != self.session.generation;
         match frame {
+            // Its answer would go to the next session, as that of another request with this id.
+            Frame::Single(Message::Request(_)) if is_outdated => {}
+            Frame::Batch(batch) if is_outdated => {
+                for message in batch.flatten().filter(|message| !matches!(message, Message::Request(_))) {
+                    self.handle_other_messages(now, Frame::Single(message));
+                }
+            }
             Frame::Single(Message::Response(response)) => {
                 if !exchange.is_answered() || self.call_answered_by(&response.id).is_some() {
                     self.handle_response(now, id, response);
