@@ -31,10 +31,11 @@
 //! Task records are stored in a [`TaskStore`]; the handlers run in the driver that received the call: that of the
 //! connection, or, over HTTP, that of the server. They are dropped with it, and their tasks fail. Several instances of
 //! a server may share a [store](TaskStore::is_shared): each of them then answers `tasks/get`, takes input, cancels, and
-//! waits for the result (2025-11-25). The instance that runs the task reads the others' changes from the store at the
-//! [poll interval](TaskConfig::poll_interval). Only the instance that runs a task notifies its listeners, and requests
-//! input from a client of 2025-11-25, in the session of the call. Without a shared store, operations on another
-//! instance's tasks are rejected with -32603.
+//! waits for the result (2025-11-25). A change is visible once the store has it; if it fails to save one, requests for
+//! the task are unavailable until it has. The instance that runs the task reads the others' changes from the store at
+//! the [poll interval](TaskConfig::poll_interval). Only the instance that runs a task notifies its listeners, and
+//! requests input from a client of 2025-11-25, in the session of the call. Without a shared store, operations on
+//! another instance's tasks are rejected with -32603.
 //!
 //! A task belongs to the [principal](crate::peer::Principal) that called the tool, and is unknown to any other. Without
 //! principals, its id grants access to it: 128 random bits.
