@@ -12,6 +12,7 @@ use crate::common::front_http::{HttpHarness, ParkedHandlers, TestExchange, field
 use crate::common::tools::{ask_two_names, tool};
 use futures_lite::future::block_on;
 use mcp_proto::UnixTime;
+use mcp_proto::adapter::Clock as _;
 use mcp_proto::front::tasks::{
     MemoryLimits, MemoryStore, StoreError, StoreFuture, StoredTaskState, TaskChoice, TaskConfig, TaskPage,
     TaskRecord, TaskStore,
@@ -26,6 +27,8 @@ use serde_json::{Value, json};
 #[derive(Default)]
 struct SlowStore {
     shared: bool,
+    /// Whether expired tasks are deleted only when the test lets it.
+    sweeps_slowly: bool,
     inner: MemoryStore,
     control: Mutex<StoreControl>,
 }
@@ -47,6 +50,10 @@ impl SlowStore {
         let waiting = core::mem::take(&mut gate.waiting);
         drop(gate);
         waiting.into_iter().for_each(Waker::wake);
+    }
+
+    fn is_waited_for(&self) -> bool {
+        !self.control.lock().unwrap().waiting.is_empty()
     }
 
     fn break_down(&self) {
@@ -118,7 +125,12 @@ impl TaskStore for SlowStore {
     }
 
     fn expire(&self, now: UnixTime) -> StoreFuture<'_, ()> {
-        self.inner.expire(now)
+        Box::pin(async move {
+            if self.sweeps_slowly {
+                self.pass().await?;
+            }
+            self.inner.expire(now).await
+        })
     }
 
     fn is_shared(&self) -> bool {
@@ -281,6 +293,27 @@ fn server_keeps_the_result_that_a_failing_store_refuses_until_its_ttl() {
     web.advance(Duration::from_secs(60 * 60));
     store.repair();
     assert_eq!(answer(&mut web, "tasks/get", json!({"taskId": id}))["error"]["code"], -32602);
+}
+
+/// Whoever polls the driver only when it asks to be polled must not be asked for a time in the past.
+#[test]
+fn sweep_that_outlasts_its_interval_is_followed_by_the_next() {
+    let store = Arc::new(SlowStore { sweeps_slowly: true, ..SlowStore::default() });
+    let (mut web, _held) = web(store.clone());
+    // To make room, and to create the task.
+    store.permit(2);
+    begin(&mut web);
+    let sweep_interval = Duration::from_secs(60);
+    web.advance(sweep_interval);
+    web.advance(2 * sweep_interval);
+    assert!(store.is_waited_for(), "the first sweep is in progress");
+    store.permit(1);
+    // One poll answers the wake-up of the store.
+    web.wakes.take();
+    web.poll_driver();
+    let due = web.driver.as_ref().unwrap().next_timeout();
+    assert!(due.is_none_or(|due| due > web.clock.now()), "{due:?}");
+    assert!(store.is_waited_for(), "the next sweep is in progress");
 }
 
 // --- Handlers of one thread ---
