@@ -232,10 +232,15 @@ impl IntrospectionChecker {
         if claims.iss.as_ref().is_some_and(|issuer| *issuer != self.config.issuer) {
             return invalid("the token is of another issuer");
         }
-        if claims.nbf.and_then(unix_time).is_some_and(|from| from > now.unix) {
+        // A time that cannot be read is no time without an end.
+        let [from, expires] = [claims.nbf, claims.exp].map(|claim| claim.map(unix_time));
+        if [from, expires].contains(&Some(None)) {
+            return invalid("the token's claims cannot be read");
+        }
+        if from.flatten().is_some_and(|from| from > now.unix) {
             return invalid("the token is not good yet");
         }
-        let (scopes, expires) = (claims.scope.scopes(), claims.exp.and_then(unix_time));
+        let (scopes, expires) = (claims.scope.scopes(), expires.flatten());
         let mut access =
             claims.into_access(&self.config.issuer, scopes, expires, text).map_err(VerifyError::invalid)?;
         if let MissingAudience::ThisServer(name) = &self.config.missing_audience

@@ -114,7 +114,11 @@ fn checker_refuses_an_inactive_or_foreign_token() {
     nobody.as_object_mut().unwrap().retain(|name, _| name != "sub" && name != "client_id");
     let mut bound = active();
     bound["cnf"] = json!({"x5t#S256": "abc"});
-    for answer in [json!({"active": false}), other, early, nobody, bound] {
+    let mut before_time = active();
+    before_time["exp"] = json!(-1);
+    let mut beyond_time = active();
+    beyond_time["nbf"] = json!(1e300);
+    for answer in [json!({"active": false}), other, early, nobody, bound, before_time, beyond_time] {
         let error = refused(ask(&mut checker(), at(0), "t", &answer));
         assert!(matches!(error, VerifyError::Invalid(_)), "{answer}: {error}");
     }
