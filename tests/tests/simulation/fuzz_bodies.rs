@@ -7,9 +7,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::json;
 
-type Body = fn(&[u8]);
-
-fn run(body: Body) {
+fn run(body: impl Fn(&[u8])) {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner =
         TestRunner::new_with_rng(Config { cases: 2000, failure_persistence: None, ..Config::default() }, rng);
@@ -132,6 +130,14 @@ fn token_responses_are_decoded_or_rejected_and_never_panic() {
     run(fuzzing::token_answer);
 }
 
+/// S10.2, S10.3, S10.7; RFC 9449, section 11.1
+#[test]
+fn resource_server_serves_only_the_holders_of_tokens_of_its_issuer() {
+    let granted = Cell::new(0);
+    run(|data| granted.set(granted.get() + fuzzing::resource_server(data)));
+    assert!(granted.get() > 40, "only {} requests are granted", granted.get());
+}
+
 /// C9.5
 #[test]
 fn names_of_different_tools_differ() {
@@ -181,7 +187,7 @@ fn files_of_skills_lie_in_their_folders() {
     outcome.unwrap();
 }
 
-fn run_corpus(target: &str, body: Body) {
+fn run_corpus<T>(target: &str, body: fn(&[u8]) -> T) {
     let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus");
     let inputs: Vec<_> = std::fs::read_dir(corpus.join(target)).unwrap().collect();
     assert!(!inputs.is_empty(), "the corpus of {target} is empty");
@@ -208,6 +214,6 @@ mod corpora {
 
     tests! {
         challenge client envelope fetch_policy frontmatter header host_config host_control host_names host_results http_client
-        http_server lines metadata redact schema server skill_manifest sse token_answer trace_file
+        http_server lines metadata redact resource_server schema server skill_manifest sse token_answer trace_file
     }
 }
