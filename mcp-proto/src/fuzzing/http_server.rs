@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
+use core::mem;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 
@@ -9,6 +10,7 @@ use arbitrary::Arbitrary;
 use serde::Deserialize;
 
 use super::harness::{RunState, Target, choose, read_messages};
+use super::model::{HttpServerKind, HttpServerModel};
 use crate::codec::{Sse, SseItem};
 use crate::front::tasks::{TaskChoice, TaskConfig};
 use crate::front::{Context, HandlerError, Router, SendHandlers};
@@ -49,7 +51,7 @@ pub(super) struct RequestShape {
     accept: u8,
     host: u8,
     last_event: Option<u8>,
-    /// Whether the headers match the body.
+    /// Whether the headers match the body: if not, they are absent, or name something else.
     is_consistent: bool,
 }
 
@@ -110,6 +112,7 @@ pub(super) struct Server {
     tasks: Vec<String>,
     /// Whether a handler received data that belongs to another request.
     mixed_up: Arc<AtomicBool>,
+    model: Option<HttpServerModel>,
 }
 
 #[derive(Default)]
@@ -169,6 +172,7 @@ impl Target for Server {
             states: Vec::new(),
             tasks: Vec::new(),
             mixed_up,
+            model: None,
         }
     }
 
@@ -177,6 +181,8 @@ impl Target for Server {
     }
 
     fn apply(&mut self, operation: &Operation) {
+        let now = self.run.now;
+        self.tell_model(|model| model.set_now(now));
         match operation {
             Operation::Send { head, message: say } => {
                 let (message, about) = self.build_message(say, head.version);
@@ -202,21 +208,30 @@ impl Target for Server {
             Operation::Disconnect { which } => {
                 if let Some(number) = self.pick_exchange(*which) {
                     self.exchanges[number].gone = true;
+                    self.tell_model(|model| model.disconnect(number));
                     self.peer.handle_disconnect(self.run.now, number as u64);
                 }
             }
             Operation::ListChanged(which) => {
                 let list = choose([ListKind::Tools, ListKind::Prompts, ListKind::Resources], *which);
+                self.tell_model(|model| model.change(list.notification(), ""));
                 self.peer.server.list_changed(list);
             }
-            Operation::Updated(which) => self.peer.server.resource_updated(format!("note:///{}", which % 3)),
+            Operation::Updated(which) => {
+                let uri = format!("note:///{}", which % 3);
+                self.tell_model(|model| model.change("notifications/resources/updated", &uri));
+                self.peer.server.resource_updated(uri);
+            }
             Operation::Advance { ms } => self.advance(Duration::from_millis((*ms).into())),
             Operation::Idle { minutes } => {
                 let minutes = (minutes % 40).min(self.idle_minutes);
                 self.idle_minutes -= minutes;
                 self.advance(Duration::from_secs(60 * u64::from(minutes)));
             }
-            Operation::Close => self.peer.server.close(),
+            Operation::Close => {
+                self.tell_model(HttpServerModel::end_coverage);
+                self.peer.server.close();
+            }
         }
         self.advance(Duration::ZERO);
     }
@@ -235,6 +250,8 @@ impl Target for Server {
     }
 
     fn handle_event(&mut self, (number, output): Self::Event) {
+        let now = self.run.now;
+        self.tell_model(|model| model.handle_output(now, number as usize, &output));
         let exchange = &mut self.exchanges[number as usize];
         assert!(!exchange.over && !exchange.gone, "nothing follows the end");
         match output {
@@ -303,6 +320,63 @@ impl Target for Server {
         matches!(operation, Operation::Close)
     }
 
+    fn tune(operation: &mut Operation) {
+        // As `RequestShape::tune` reads it: in the newest session, at 2025-11-25.
+        let in_session = RequestShape { version: 64, session: Some(0), ..RequestShape::default() };
+        match operation {
+            Operation::Begin { head } if head.host < 224 => {
+                let message = ClientMessage::Call { id: head.content, tool: head.accept };
+                *operation = Operation::Send { head: mem::take(head), message };
+            }
+            // A GET, for the general stream or to resume another one.
+            Operation::BodyEnd { which } if *which < 192 => {
+                let last_event = (*which < 128).then_some(*which / 2);
+                let head = RequestShape { verb: 24, last_event, ..in_session };
+                *operation = Operation::Send { head, message: ClientMessage::Tools };
+            }
+            Operation::Body { which, .. } if *which < 128 => {
+                let message = ClientMessage::Cancel(*which);
+                *operation = Operation::Send { head: in_session, message };
+            }
+            Operation::Updated(which) if *which < 128 => {
+                let message = ClientMessage::Reply(*which);
+                *operation = Operation::Send { head: in_session, message };
+            }
+            Operation::Idle { minutes } if *minutes < 128 => *operation = Operation::Advance { ms: 2500 },
+            _ => {}
+        }
+        if let Operation::Send { head, message } = operation {
+            head.tune();
+            match message {
+                ClientMessage::Call { id, tool } => (*id, *tool) = (*id / 2 % 8, *tool / 2),
+                ClientMessage::CallWithInput { id, n, .. } => (*id, *n) = (*id / 2 % 8, *n / 2),
+                ClientMessage::Ping(id) | ClientMessage::Cancel(id) | ClientMessage::Batch(id) => {
+                    *id = *id / 2 % 8;
+                }
+                ClientMessage::Reply(id) => *id = 1 + *id / 2 % 3,
+                ClientMessage::Task { method, .. } => *method /= 2,
+                ClientMessage::Initialize(version) if *version < 192 => *version = 1 + *version / 2 % 3,
+                _ => {}
+            }
+        }
+    }
+
+    fn attach_model(&mut self, config: &Config) -> bool {
+        let eras = choose([Eras::Both, Eras::ModernOnly, Eras::LegacyOnly], config.eras);
+        self.model = Some(HttpServerModel::new(HttpServerKind {
+            speaks_legacy: eras != Eras::ModernOnly,
+            speaks_modern: eras != Eras::LegacyOnly,
+            has_first_transport: config.first_transport,
+            is_tight: config.tight,
+        }));
+        true
+    }
+
+    fn settle_model(&mut self) -> bool {
+        let now = self.run.now;
+        self.model.as_mut().is_some_and(|model| model.settle(now))
+    }
+
     fn end(&mut self) {
         self.peer.server.close();
         self.advance(Duration::from_secs(3600));
@@ -319,7 +393,44 @@ impl Target for Server {
     }
 }
 
+impl RequestShape {
+    /// Makes most requests valid.
+    fn tune(&mut self) {
+        // The lowest bit of most bytes is the same in the tests.
+        let kind = self.verb / 2 % 16;
+        (self.verb, self.path) = match kind {
+            // GET, DELETE, and the two endpoints of 2024-11-05.
+            12 => (4, 0),
+            13 if self.path < 64 => (6, 0),
+            14 => (4, 5),
+            15 => (0, 6),
+            _ if self.path < 240 => (0, 0),
+            _ => (self.verb / 2, self.path / 2),
+        };
+        // The type of the body is correct, but for some; the other bits say how headers differ from the body.
+        self.content = if self.content < 240 { self.content / 4 * 4 } else { self.content };
+        if self.host < 240 {
+            self.host = 0;
+        }
+        self.accept = if self.accept < 160 { 0 } else { self.accept / 2 };
+        self.is_consistent = self.version < 224;
+        (self.version, self.session) = match (self.version, self.session) {
+            (0..64, _) => (0, None),
+            (version @ 64..224, None) => (1 + version / 2 % 4, Some(0)),
+            (version @ 64..224, Some(which)) => (1 + version / 2 % 4, Some(which / 2 % 4)),
+            (version, session) => (version / 2, session),
+        };
+    }
+}
+
 impl Server {
+    /// Passes something to the model, if one is attached.
+    fn tell_model(&mut self, act: impl FnOnce(&mut HttpServerModel)) {
+        if let Some(model) = &mut self.model {
+            act(model);
+        }
+    }
+
     /// Picks an exchange, counted from the newest, ended ones included.
     fn pick_exchange(&self, which: u8) -> Option<usize> {
         self.exchanges.len().checked_sub(1 + usize::from(which))
@@ -358,22 +469,24 @@ impl Server {
         );
         fields.extend(session.as_deref().map(|session| ("mcp-session-id", session)));
         fields.extend(last_event.as_deref().map(|event| ("last-event-id", event)));
-        if head.is_consistent
-            && let Some((method, name)) = about
+        if let Some((method, name)) = about
+            && (head.is_consistent || head.content >= 128)
         {
             fields.push(("mcp-method", method));
             if !name.is_empty() {
-                fields.push(("mcp-name", name));
+                fields.push(("mcp-name", if head.is_consistent { name } else { "other" }));
             }
         }
         let number = self.exchanges.len();
         self.exchanges.push(Exchange::default());
+        self.tell_model(|model| model.begin(method, &path, &fields));
         let head = RequestHead { method, path: &path, fields: &fields.as_slice(), client: None };
         self.peer.begin(self.run.now, number as u64, &head);
         number
     }
 
     fn body(&mut self, number: usize, bytes: &[u8]) {
+        self.tell_model(|model| model.handle_body(number, bytes));
         for chunk in self.run.split(bytes) {
             self.peer.handle_body(self.run.now, number as u64, chunk);
         }
@@ -381,6 +494,7 @@ impl Server {
 
     fn body_end(&mut self, number: usize) {
         self.exchanges[number].whole = true;
+        self.tell_model(|model| model.handle_body_end(number));
         self.peer.handle_body_end(self.run.now, number as u64);
     }
 

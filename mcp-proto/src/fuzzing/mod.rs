@@ -55,9 +55,10 @@ macro_rules! machines {
 
 /// The machines with reference models, by the names of their targets. Each function compares the machine with its model, and
 /// returns the number of operations that the model has covered, and of all.
-pub const MODELS: [(&str, ModelComparison); 2] = [
+pub const MODELS: [(&str, ModelComparison); 3] = [
     ("client", harness::compare_with_model::<client::Client>),
     ("server", harness::compare_with_model::<server::Server>),
+    ("http_server", harness::compare_with_model::<http_server::Server>),
 ];
 
 /// Compares a machine with its model on a fuzzer's input.

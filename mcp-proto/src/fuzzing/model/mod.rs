@@ -1,4 +1,4 @@
-//! Reference models of a client and a server on a stream: their outcomes, order, ids and states.
+//! Reference models of a client and a server on a stream, and of an HTTP server: their outcomes, order, ids and states.
 //!
 //! A model is written to be read beside the specification. It shares no code with the machine that it judges: it reads JSON
 //! with `serde_json`, keeps plain lists, and is as slow as that is. After each operation the fuzzer takes all output and all
@@ -9,6 +9,7 @@
 //! on the contracts alone are checked. [`MODELS`](super::MODELS) counts the operations that the models cover.
 
 mod client;
+mod http_server;
 mod server;
 
 use alloc::string::String;
@@ -17,6 +18,7 @@ use alloc::vec::Vec;
 use serde_json::Value;
 
 pub(super) use client::ClientModel;
+pub(super) use http_server::{HttpServerKind, HttpServerModel};
 pub(super) use server::{SentAnswer, ServerModel};
 
 /// The revisions with a handshake.
