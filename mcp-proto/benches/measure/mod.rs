@@ -6,10 +6,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-#[allow(dead_code, reason = "one benchmark measures only memory")]
 const ROUNDS: usize = 301;
 /// The length of a round: short, so that most rounds are not interrupted on a busy machine.
-#[allow(dead_code, reason = "one benchmark measures only memory")]
 const ROUND: Duration = Duration::from_millis(1);
 
 #[global_allocator]
@@ -52,16 +50,7 @@ pub(crate) fn heap_growth<T>(make: impl FnOnce() -> T) -> (u64, T) {
     (HEAP_BYTES.load(Ordering::Relaxed).saturating_sub(before), made)
 }
 
-/// Runs `act`; returns the number of bytes it frees, and its result.
-#[allow(dead_code, reason = "one benchmark measures freed memory")]
-pub(crate) fn freed<T>(act: impl FnOnce() -> T) -> (u64, T) {
-    let before = HEAP_BYTES.load(Ordering::Relaxed);
-    let made = act();
-    (before.saturating_sub(HEAP_BYTES.load(Ordering::Relaxed)), made)
-}
-
 /// The cost of one run of a candidate.
-#[allow(dead_code, reason = "one benchmark measures only memory")]
 #[derive(Clone, Copy)]
 pub(crate) struct Cost {
     /// The minimum over the rounds, which leaves out what other processes took.
@@ -71,7 +60,6 @@ pub(crate) struct Cost {
 }
 
 /// Measures the candidates in turns, so that a change of the machine's speed affects all of them.
-#[allow(dead_code, reason = "one benchmark measures only memory")]
 pub(crate) fn measure<const N: usize>(mut candidates: [&mut dyn FnMut(); N]) -> [Cost; N] {
     let mut runs = [0u32; N];
     let mut allocations = [0; N];
