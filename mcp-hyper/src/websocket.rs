@@ -1,7 +1,8 @@
 //! A WebSocket as a channel of whole messages: one JSON-RPC message in each text message, pings, and the reasons of its
 //! end.
 
-use std::io;
+mod counted_io;
+
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -16,6 +17,8 @@ use futures_lite::{AsyncRead, AsyncWrite, Stream as _};
 use futures_util::{FutureExt as _, Sink as _};
 use http::HeaderValue;
 use mcp_proto::Instant;
+
+use counted_io::CountedIo;
 
 /// The subprotocol of MCP over WebSocket, as in the Python and TypeScript SDKs.
 pub(crate) const SUBPROTOCOL: HeaderValue = HeaderValue::from_static("mcp");
@@ -44,6 +47,11 @@ pub(crate) struct Channel<Io> {
     consumed: u64,
     /// Why the connection is of no use any more, unless it says so itself.
     failure: Option<String>,
+    role: Role,
+    /// The bytes of control frames since the output was last written: each ping has added a pong to it.
+    control_bytes: usize,
+    /// Whether no more frames are read once the close frame is written.
+    discards_input: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -90,7 +98,8 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> Channel<Io> {
             .write_buffer_size(BUFFER)
             .max_message_size(Some(message_bytes))
             .max_frame_size(Some(message_bytes));
-        let io = CountedIo::new(io);
+        let mut io = CountedIo::new(io);
+        io.frames.advance(ahead);
         let socket = WebSocketStream::from_partially_read(io, ahead.to_vec(), role, Some(config));
         Some(Self {
             // Nothing is awaited there.
@@ -100,6 +109,9 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> Channel<Io> {
             written: 0,
             consumed: 0,
             failure: None,
+            role,
+            control_bytes: 0,
+            discards_input: false,
         })
     }
 
@@ -132,9 +144,11 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> Channel<Io> {
         std::mem::replace(&mut self.written, written) != written
     }
 
-    /// The approximate number of bytes held for a message that has arrived in part, beyond the read buffer.
+    /// The approximate number of bytes held for a message that has arrived in part, beyond the read buffer: memory for the
+    /// payload of a frame is allocated when its head has arrived.
     pub(crate) fn partial_bytes(&self) -> usize {
-        let held = self.socket.get_ref().read.saturating_sub(self.consumed);
+        let io = self.socket.get_ref();
+        let held = io.read.saturating_sub(self.consumed).saturating_add(io.frames.missing);
         usize::try_from(held).unwrap_or(usize::MAX).saturating_sub(BUFFER)
     }
 
@@ -144,6 +158,11 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> Channel<Io> {
             return Poll::Pending;
         }
         for _ in 0..FRAMES {
+            if self.control_bytes > BUFFER {
+                // The other side must read the pongs before it sends more pings.
+                ready!(self.poll_flush(cx));
+                self.control_bytes = 0;
+            }
             let closing = match Pin::new(&mut self.socket).poll_next(cx) {
                 //= K15 "Whole messages of JSON-RPC travel on event streams and WebSocket"
                 Poll::Ready(Some(Ok(Message::Text(text)))) => {
@@ -151,8 +170,10 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> Channel<Io> {
                     return Poll::Ready(ChannelEvent::Message(text.into()));
                 }
                 Poll::Ready(Some(Ok(Message::Ping(payload) | Message::Pong(payload)))) => {
-                    let bytes = payload.len().saturating_add(CONTROL_HEAD) as u64;
-                    self.consumed = self.consumed.saturating_add(bytes).min(self.socket.get_ref().read);
+                    let bytes = payload.len().saturating_add(CONTROL_HEAD);
+                    self.control_bytes = self.control_bytes.saturating_add(bytes);
+                    self.consumed =
+                        self.consumed.saturating_add(bytes as u64).min(self.socket.get_ref().read);
                     continue;
                 }
                 Poll::Ready(Some(Ok(Message::Frame(_)))) => continue,
@@ -230,6 +251,11 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> Channel<Io> {
         }
     }
 
+    /// Stops reading frames as soon as the close frame is written, and frees the memory of an incomplete message.
+    pub(crate) fn discard_input(&mut self) {
+        self.discards_input = true;
+    }
+
     /// Ready once an ending channel has closed, or its time is up. To be polled at the [deadline](Self::deadline) too.
     pub(crate) fn poll_closed(&mut self, now: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let deadline = match self.stage {
@@ -244,7 +270,11 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> Channel<Io> {
         if let Stage::Closing { .. } = self.stage {
             // Without a working connection there is nothing to wait for: the streams below have ended as well.
             let _: Result<(), _> = ready!(Pin::new(&mut self.socket).poll_flush(cx));
-            ready!(self.poll_close_frame(cx));
+            if !self.discards_input {
+                ready!(self.poll_close_frame(cx));
+            } else if let Some(socket) = self.emptied_socket() {
+                self.socket = socket;
+            }
             let _: std::io::Result<()> = ready!(Pin::new(self.socket.get_mut()).poll_close(cx));
             self.stage = Stage::Draining { deadline };
         }
@@ -259,6 +289,13 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> Channel<Io> {
         Poll::Pending
     }
 
+    /// The same connection with new buffers.
+    fn emptied_socket(&mut self) -> Option<WebSocketStream<CountedIo<Io>>> {
+        let config = WebSocketConfig::default().read_buffer_size(CONTROL_HEAD);
+        let io = self.socket.get_mut().take();
+        WebSocketStream::from_raw_socket(io, self.role, Some(config)).now_or_never()
+    }
+
     /// Waits for the other side's close frame, or for the end of its input. Messages before it are discarded.
     fn poll_close_frame(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         for _ in 0..FRAMES {
@@ -269,54 +306,6 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> Channel<Io> {
         }
         cx.waker().wake_by_ref();
         Poll::Pending
-    }
-}
-
-/// A stream that counts the bytes read from it and written to it.
-pub(super) struct CountedIo<Io> {
-    io: Io,
-    read: u64,
-    written: u64,
-}
-
-impl<Io> CountedIo<Io> {
-    pub(super) fn new(io: Io) -> Self {
-        Self { io, read: 0, written: 0 }
-    }
-
-    #[cfg(test)]
-    pub(super) fn get_mut(&mut self) -> &mut Io {
-        &mut self.io
-    }
-}
-
-/// Adds the bytes of a read or write to their count.
-fn count(total: &mut u64, moved: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-    if let Poll::Ready(Ok(bytes)) = moved {
-        *total = total.wrapping_add(bytes as u64);
-    }
-    moved
-}
-
-impl<Io: AsyncRead + Unpin> AsyncRead for CountedIo<Io> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
-        let read = Pin::new(&mut self.io).poll_read(cx, buf);
-        count(&mut self.read, read)
-    }
-}
-
-impl<Io: AsyncWrite + Unpin> AsyncWrite for CountedIo<Io> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.io).poll_write(cx, buf);
-        count(&mut self.written, written)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
-    }
-
-    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_close(cx)
     }
 }
 

@@ -180,6 +180,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin, H: HandlerMode> WebSocket<Io, H> {
                             CloseCode::Again,
                             "the byte budget is exhausted",
                         );
+                        self.channel.discard_input();
                         self.front.handle_end(detail);
                         self.error = Some(format!("{detail}: {error}"));
                         return true;

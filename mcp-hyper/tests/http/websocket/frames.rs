@@ -121,13 +121,13 @@ fn server_charges_an_incomplete_message_to_the_byte_budget() {
         let limits = ByteLimits { total: 400_000, unauthenticated: 400_000, owner: 200_000 };
         let server = TestServer::start(|options| options.configure(|config| config.byte_limits = limits));
         let mut socket = open(&server.url).await;
-        // A frame of 1,000,000 bytes, masked by zeros.
-        socket.get_mut().write_all(b"\x81\xff\0\0\0\0\0\x0f\x42\x40\0\0\0\0").await.unwrap();
-        socket.get_mut().write_all(&[b' '; 100_000]).await.unwrap();
+        // The first frame of a message, of 100,000 bytes, masked by zeros: its head alone is charged with all of them.
+        socket.get_mut().write_all(b"\x01\xff\0\0\0\0\0\x01\x86\xa0\0\0\0\0").await.unwrap();
         let counted = server.server.handle().clone();
         until("the bytes are charged", || (80_000..=100_100).contains(&counted.bytes_used())).await;
-        // Up to three quarters of the owner's limit.
         socket.get_mut().write_all(&[b' '; 100_000]).await.unwrap();
+        // The next one exceeds three quarters of the owner's limit.
+        socket.get_mut().write_all(b"\x80\xff\0\0\0\0\0\x01\x86\xa0\0\0\0\0").await.unwrap();
         assert_eq!(close_frame(&mut socket).await.code, CloseCode::Again);
         drop(socket);
         until("nothing is charged", || counted.bytes_used() == 0).await;
