@@ -4,43 +4,22 @@
 #![allow(missing_docs)]
 
 mod common;
+#[path = "common/heap.rs"]
+mod heap;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use common::server::*;
+use heap::{live, settle};
 use hyper::rt::{Sleep, Timer};
 use mcp_hyper::mcp_proto::front::http::HttpServer;
 use mcp_hyper::mcp_proto::peer::server::ListKind;
 use mcp_hyper::{Endpoint, Runtime, ServerOptions, Smol, Stream};
 use serde_json::json;
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-
-/// Counts the allocated bytes.
-struct Counting;
-
-// SAFETY: every call is passed unchanged to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE.fetch_add(layout.size(), Relaxed);
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller keeps the contract of `dealloc`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
 
 /// One test at a time, so that each counts only its own memory.
 fn alone() -> MutexGuard<'static, ()> {
@@ -48,6 +27,7 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+const QUIET: Duration = Duration::from_millis(50);
 const STREAMS: usize = 1000;
 const SESSIONS: usize = 10_000;
 
@@ -70,7 +50,7 @@ fn served(options: ServerOptions) -> (SocketAddr, HttpServer) {
 
 /// KiB per each of `count`.
 fn kib_each(before: usize, count: usize) -> f64 {
-    LIVE.load(Relaxed).saturating_sub(before) as f64 / 1024.0 / count as f64
+    live().saturating_sub(before) as f64 / 1024.0 / count as f64
 }
 
 /// Opens a stream with each of the clients, sends a change to all, and disconnects them.
@@ -87,8 +67,8 @@ fn hold_streams(
     let mut caller = RawClient::connect(address);
     caller.echo("first");
     caller.forget();
-    settle("the first one is served");
-    let before = LIVE.load(Relaxed);
+    settle("the first one is served", QUIET);
+    let before = live();
     let mut clients: Vec<_> = (0..STREAMS).map(|_| open()).collect();
     for client in &mut clients {
         assert_eq!(client.head().get("content-type"), Some("text/event-stream"));
@@ -110,24 +90,12 @@ fn hold_streams(
         // The reactor frees memory on its next event, so this causes one.
         caller.echo("again");
         caller.forget();
-        LIVE.load(Relaxed) < before + 64 * 1024
+        live() < before + 64 * 1024
     });
     println!(
         "{STREAMS} {kind} streams: {each:.1} KiB each with its connection, all notified within {told:?}"
     );
     assert!(each < most, "{each} KiB");
-}
-
-/// Waits until no more memory is freed.
-fn settle(what: &str) {
-    let mut last = (LIVE.load(Relaxed), Instant::now());
-    wait_until(what, || {
-        let live = LIVE.load(Relaxed);
-        if live != last.0 {
-            last = (live, Instant::now());
-        }
-        last.1.elapsed() > Duration::from_millis(50)
-    });
 }
 
 #[test]
@@ -170,8 +138,8 @@ fn ten_thousand_sessions_expire_and_free_their_memory() {
     let mut client = RawClient::connect(address);
     let early = client.initialize();
     client.forget();
-    settle("nothing else is going on");
-    let before = LIVE.load(Relaxed);
+    settle("nothing else is going on", QUIET);
+    let before = live();
     let begin = Instant::now();
     for _ in 1..SESSIONS {
         client.initialize();
@@ -182,10 +150,10 @@ fn ten_thousand_sessions_expire_and_free_their_memory() {
 
     runtime.shift(Duration::from_secs(31 * 60));
     let mut client = RawClient::connect(address);
-    wait_until("their memory is given back", || LIVE.load(Relaxed) < before + 256 * 1024);
+    wait_until("their memory is given back", || live() < before + 256 * 1024);
     assert_eq!(client.list_tools(&early), 404, "the session has expired");
     client.initialize();
-    let left = LIVE.load(Relaxed) as f64 - before as f64;
+    let left = live() as f64 - before as f64;
     println!(
         "{SESSIONS} sessions: {each:.2} KiB each, opened within {opening:?}; {:.0} KiB left after they expired",
         left / 1024.0
@@ -204,9 +172,9 @@ fn survivors(told_apart: bool) -> (usize, [f64; 2]) {
     let options = options.configure(|config| config.max_sessions = FULL);
     let (address, _server) = served(options);
     let mut client = RawClient::connect(address);
-    settle("nothing else is going on");
-    let start = LIVE.load(Relaxed);
-    let held = || LIVE.load(Relaxed).saturating_sub(start) as f64 / 1024.0 / 1024.0;
+    settle("nothing else is going on", QUIET);
+    let start = live();
+    let held = || live().saturating_sub(start) as f64 / 1024.0 / 1024.0;
     let others: Vec<_> = (0..100).map(|number| client.initialize_for(&format!("192.0.2.{number}"))).collect();
     client.forget();
     let before = held();
