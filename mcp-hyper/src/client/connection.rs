@@ -47,6 +47,13 @@ pub(crate) struct Connector<R> {
     pub(super) background: BackgroundTasks,
 }
 
+impl<R> Drop for Connector<R> {
+    /// Drops the connections that no driver has taken: over HTTP/2 they hold the queue, and would keep it and each other.
+    fn drop(&mut self) {
+        drop(self.background.take());
+    }
+}
+
 /// An open connection.
 pub(super) enum Connection {
     Http1(Http1),

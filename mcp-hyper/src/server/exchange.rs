@@ -427,6 +427,14 @@ impl<T: Future<Output = ()> + Unpin> Streams<T> {
     }
 }
 
+impl<T> Drop for Streams<T> {
+    /// Drops the streams that were not polled yet: hyper's tasks hold the queue, and would keep it and each other.
+    fn drop(&mut self) {
+        let started = std::mem::take(&mut self.queue.inbox().started);
+        drop(started);
+    }
+}
+
 /// A stream that the connection drives. When its client has read nothing of it for too long, it is dropped, which
 /// resets it.
 struct DrivenStream<T> {

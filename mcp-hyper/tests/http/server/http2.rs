@@ -1,18 +1,25 @@
 //! HTTP/2, and TLS under both versions.
 
+use std::collections::VecDeque;
+use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::common::runtime::within;
 use crate::common::server::*;
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::{Response, StatusCode};
 use mcp_hyper::ServerLimits;
+use mcp_hyper::mcp_proto::front::Attachments;
 use mcp_hyper::rustls::pki_types::{PrivateKeyDer, ServerName};
 use mcp_hyper::rustls::{ClientConfig, RootCertStore, ServerConfig};
 use serde_json::json;
+use smol::io::{AsyncRead, AsyncWrite};
 use smol::net::TcpStream;
 
 const SHORT_WAIT: Duration = Duration::from_millis(200);
@@ -180,6 +187,60 @@ fn encrypted_client_negotiates_its_http_version() {
         let answer = sender.send_request(request).await.unwrap();
         assert_eq!(text(&read_body(answer).await), "hello");
     });
+}
+
+/// A stream from which the given pieces are read. A poll between two of them finds nothing.
+struct ScriptedStream {
+    pieces: VecDeque<Vec<u8>>,
+}
+
+impl AsyncRead for ScriptedStream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        if self.pieces.front().is_some_and(Vec::is_empty) {
+            self.pieces.pop_front();
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let Some(piece) = self.pieces.front_mut() else {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        };
+        let length = piece.len().min(buf.len());
+        buf[..length].copy_from_slice(&piece[..length]);
+        piece.drain(..length);
+        Poll::Ready(Ok(length))
+    }
+}
+
+impl AsyncWrite for ScriptedStream {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(buf.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// The connection is reset in the poll that has accepted a request.
+#[test]
+fn requests_that_were_accepted_last_are_freed_with_their_connection() {
+    let head = [&[0x83, 0x86, 0x04, 4][..], b"/mcp", &[0x01, 9], b"localhost"].concat();
+    let length = head.len() as u8;
+    let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    let request = [&[0, 0, length, 1, 5, 0, 0, 0, 1][..], &head].concat();
+    let bytes = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &settings[..], &request].concat();
+    let attached = Arc::new("attached to each request");
+    let attachments = Attachments::new().with(attached.clone());
+    bounded(async {
+        let (service, _driver) = serving(router(&HandlerLog::default())).service();
+        let stream = ScriptedStream { pieces: [bytes].into() };
+        within(service.connection_with(stream, None, attachments)).await.unwrap_err();
+    });
+    assert_eq!(Arc::strong_count(&attached), 1);
 }
 
 #[test]
