@@ -202,6 +202,22 @@ const FLOODS: &[Attack] = &[
         },
     },
     Attack {
+        limit: "RST_STREAM",
+        name: "HTTP/2: calls that are cancelled at once",
+        value: 200,
+        bound: 20 * CONNECTION,
+        options: |options, _| options,
+        run: |address, sent| {
+            let mut client = http2(address);
+            let call = call("wait", &json!({}), Progress::Unwanted);
+            for number in 0..sent {
+                flood(&mut client, &http2_request(number, &call), 1);
+                flood(&mut client, &frame(RST_STREAM, 0, stream(number), &[0, 0, 0, 8]), 1);
+            }
+            vec![client]
+        },
+    },
+    Attack {
         limit: "Ping",
         name: "WebSocket: pings whose answers are not read",
         value: 128 * KIB,
@@ -254,6 +270,7 @@ impl Attack {
         HeapUse { peak, held, left }
     }
 
+    /// The rules that the attack breaks.
     fn failures(&self, times: [usize; 2]) -> Vec<String> {
         let Self { limit, name, value, bound, .. } = self;
         let [small, large] = times.map(|times| self.measure(*value, times * value));
@@ -268,21 +285,26 @@ impl Attack {
             .map(|(_, what)| format!("{limit}, {name}: {what}: {small:?}, {large:?}, bound {bound}"))
             .collect()
     }
+
+    /// With a limit of ten times the value, the larger attack must exceed the bound: otherwise it would prove nothing.
+    fn failure_to_bind(&self) -> Option<String> {
+        let raised = self.measure(10 * self.value, 40 * self.value);
+        (raised.peak <= self.bound)
+            .then(|| format!("{}, {}: the limit does not bind: {raised:?}", self.limit, self.name))
+    }
 }
 
-/// Attacks of ten and forty times their limit. With a limit of ten times the value, the larger one must exceed the bound:
-/// otherwise the attack would prove nothing.
+/// Attacks of ten and forty times their limit.
 #[test]
 fn server_stays_within_its_limits() {
     let mut failures = Vec::new();
-    for attack in ATTACKS {
+    for attack in ATTACKS.iter().chain(FLOODS) {
         failures.extend(attack.failures([10, 40]));
-        let raised = attack.measure(10 * attack.value, 40 * attack.value);
-        if raised.peak <= attack.bound {
-            failures.push(format!("{}, {}: the limit does not bind: {raised:?}", attack.limit, attack.name));
-        }
     }
-    FLOODS.iter().for_each(|attack| failures.extend(attack.failures([10, 40])));
+    for attack in ATTACKS {
+        // A server that a busy machine holds up reads too little of an attack.
+        failures.extend((0..3).map_while(|_| attack.failure_to_bind()).nth(2));
+    }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
@@ -316,6 +338,7 @@ fn each(mut clients: Vec<RawClient>, attack: impl Fn(&mut RawClient)) -> Vec<Raw
 // HTTP/2, RFC 9113 and RFC 7541.
 
 const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const CONTINUATION: u8 = 9;
