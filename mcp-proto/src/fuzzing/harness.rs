@@ -114,7 +114,10 @@ pub(super) fn fuzz<T: Target>(data: &[u8]) {
         execute::<T>(&run, state, |target, operation| target.apply(operation))
     });
     assert_eq!(whole, split, "contract 4: chunk invariance");
-    compare_with_model::<T>(data);
+    // The model of the HTTP server takes as long again.
+    if data.len().is_multiple_of(2) {
+        compare_with_model::<T>(data);
+    }
 }
 
 /// Compares a machine with its reference model after each operation: of a new machine, and of one that is made ready first, for

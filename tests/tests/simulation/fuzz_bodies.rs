@@ -8,9 +8,13 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::json;
 
 fn run(body: impl Fn(&[u8])) {
+    run_cases(2000, body);
+}
+
+fn run_cases(cases: u32, body: impl Fn(&[u8])) {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let mut runner =
-        TestRunner::new_with_rng(Config { cases: 2000, failure_persistence: None, ..Config::default() }, rng);
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, rng);
     let inputs = proptest::collection::vec(any::<u8>(), 0..600);
     let outcome = runner.run(&inputs, |data| {
         body(&data);
@@ -145,8 +149,8 @@ fn token_responses_are_decoded_or_rejected_and_never_panic() {
 #[test]
 fn resource_server_serves_only_the_holders_of_tokens_of_its_issuer() {
     let granted = Cell::new(0);
-    run(|data| granted.set(granted.get() + fuzzing::resource_server(data)));
-    assert!(granted.get() > 40, "only {} requests are granted", granted.get());
+    run_cases(500, |data| granted.set(granted.get() + fuzzing::resource_server(data)));
+    assert!(granted.get() > 20, "only {} requests are granted", granted.get());
 }
 
 /// C9.5
