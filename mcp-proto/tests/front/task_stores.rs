@@ -295,7 +295,7 @@ fn server_keeps_the_result_that_a_failing_store_refuses_until_its_ttl() {
     assert_eq!(answer(&mut web, "tasks/get", json!({"taskId": id}))["error"]["code"], -32602);
 }
 
-/// Whoever polls the driver only when it asks to be polled must not be asked for a time in the past.
+/// Contract 5: the driver's next deadline is never in the past.
 #[test]
 fn sweep_that_outlasts_its_interval_is_followed_by_the_next() {
     let store = Arc::new(SlowStore { sweeps_slowly: true, ..SlowStore::default() });

@@ -1,16 +1,17 @@
 //! Fuzzing of a resource server: requests with tokens and proofs of all kinds, and the answers of their issuer.
 //!
-//! The issuer is simulated. What it has signed, or said of a token, decides which requests may be served.
+//! The issuer is simulated: only tokens that it has signed, or that it has answered to be active, give access.
+
+mod shapes;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
 use arbitrary::{Arbitrary, Unstructured};
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
-use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde_json::{Value, json};
+
+use shapes::{FuzzKey, ISSUER, ProofShape, RESOURCE, RequestShape, START, TokenShape};
 
 use super::harness::choose;
 use crate::auth::server::{
@@ -18,21 +19,16 @@ use crate::auth::server::{
     JwtChecker, JwtConfig, KeySource, PresentedToken, Protection, TokenDecision, TokenValidation,
     TrustedIssuer, VerifyError,
 };
-use crate::auth::{Fetch, FetchId, Now, Requirement, Secret, SignError, Signer, dpop};
+use crate::auth::{Fetch, FetchId, Now, Requirement, Secret, dpop};
 use crate::prelude::*;
 use crate::quota::QuotaOwner;
 use crate::single_use::{SingleUse as _, UsedIds};
 use crate::transport::http::server::{HttpResponse, RequestHead};
 use crate::{Instant, UnixTime};
 
-const RESOURCE: &str = "https://mcp.example/mcp";
-const ISSUER: &str = "https://login.example";
-const START: UnixTime = UnixTime::from_epoch(Duration::from_secs(1_785_240_000));
-/// How far the clock of the issuer of signed tokens may differ.
-const LEEWAY: Duration = Duration::from_secs(30);
 /// How far the clock of a client may differ, by its proofs.
 const PROOF_WINDOW: Duration = Duration::from_secs(60);
-/// How long the server keeps what the issuer has said of a token.
+/// How long the server uses the issuer's answer about a token.
 const CACHED: Duration = Duration::from_secs(10);
 /// How long the server uses keys that it cannot fetch again.
 const MAX_STALE: Duration = Duration::from_secs(60 * 60);
@@ -69,7 +65,7 @@ enum Operation {
         token: Vec<u8>,
         request: RequestShape,
     },
-    /// The issuer answers the oldest fetch: with its keys, those of the set bits, or with what it knows of a token.
+    /// The issuer answers the oldest fetch: with the keys of the set bits, or with the claims of the token.
     Answer {
         keys: u8,
         is_active: bool,
@@ -82,258 +78,6 @@ enum Operation {
         seconds: u16,
         shift: u8,
     },
-}
-
-/// A token as its issuer, or somebody else, makes it.
-#[derive(Arbitrary, Clone)]
-struct TokenShape {
-    signer: u8,
-    key_id: u8,
-    algorithm: u8,
-    kind: u8,
-    issuer: u8,
-    audience: u8,
-    subject: u8,
-    client: u8,
-    scope: u8,
-    expires: TimeShape,
-    not_before: TimeShape,
-    bound_to: Option<u8>,
-    /// Whether it is bound to a certificate as well.
-    certificate: u8,
-    /// Whether a byte at this place is changed to this one after the signature.
-    change: (u8, u16, u8),
-}
-
-/// One of a few values: mostly the first, so that many requests have but one fault, or none.
-fn choose_mostly_first<T: Copy, const N: usize>(from: [T; N], which: u8) -> T {
-    choose(from, which.saturating_sub(230))
-}
-
-/// A time in a claim, in seconds from the start.
-#[derive(Arbitrary, Clone, Copy)]
-struct TimeShape {
-    kind: u8,
-    seconds: u16,
-}
-
-impl TimeShape {
-    /// The time as a claim: usually with this sign, and then possible.
-    fn claim(self, sign: f64) -> Option<f64> {
-        let at = |sign: f64| Some(START.since_epoch().as_secs_f64() + sign * f64::from(self.seconds));
-        choose_mostly_first([at(sign), None, at(-sign), Some(-1.0), Some(1e300)], self.kind)
-    }
-}
-
-#[derive(Arbitrary, Clone)]
-struct RequestShape {
-    scheme: u8,
-    has_proof: u8,
-    proof: ProofShape,
-}
-
-impl RequestShape {
-    fn proof(&self) -> Option<&ProofShape> {
-        choose_mostly_first([true, false], self.has_proof).then_some(&self.proof)
-    }
-
-    /// The scheme of a request, usually the one for its token.
-    fn scheme(&self, is_bound: bool) -> &'static str {
-        let right = if is_bound { "DPoP" } else { "Bearer" };
-        choose_mostly_first([right, "Bearer", "DPoP", "bearer", "dpop", "Basic"], self.scheme)
-    }
-}
-
-#[derive(Arbitrary, Clone)]
-struct ProofShape {
-    key: u8,
-    number: u8,
-    seconds: i8,
-    url: u8,
-    method: u8,
-    token: u8,
-}
-
-impl ProofShape {
-    /// The number of its key, usually the one of its token.
-    fn key(&self, bound_to: Option<u8>) -> u8 {
-        choose_mostly_first([bound_to.unwrap_or(0), 0, 1, 2], self.key) % 3
-    }
-
-    /// One of a few ids, so that some are repeated.
-    fn number(&self) -> u8 {
-        self.number % 4
-    }
-
-    /// The seconds by which its clock differs.
-    fn seconds(&self) -> i8 {
-        self.seconds / 2
-    }
-
-    fn url(&self) -> &'static str {
-        choose_mostly_first([RESOURCE, "https://other.example/mcp"], self.url)
-    }
-
-    fn method(&self) -> &'static str {
-        choose_mostly_first(["POST", "GET"], self.method)
-    }
-
-    fn is_for_token(&self) -> bool {
-        choose_mostly_first([true, false], self.token)
-    }
-}
-
-/// A key of the issuer, or of a client.
-struct FuzzKey(Ed25519KeyPair);
-
-impl FuzzKey {
-    fn new(number: u8) -> Self {
-        Self(Ed25519KeyPair::from_seed_unchecked(&[number % 3 + 1; 32]).unwrap())
-    }
-
-    fn jwk(&self, id: Option<&str>) -> Value {
-        let mut jwk: Value = serde_json::from_str(&self.public_jwk()).unwrap();
-        jwk["kid"] = json!(id);
-        jwk
-    }
-}
-
-impl Signer for FuzzKey {
-    fn algorithm(&self) -> &str {
-        "EdDSA"
-    }
-
-    fn key_id(&self) -> Option<&str> {
-        None
-    }
-
-    fn public_jwk(&self) -> String {
-        json!({"crv": "Ed25519", "kty": "OKP", "x": BASE64.encode(self.0.public_key().as_ref())}).to_string()
-    }
-
-    fn sign(&self, input: &[u8]) -> Result<Vec<u8>, SignError> {
-        Ok(self.0.sign(input).as_ref().to_vec())
-    }
-}
-
-impl TokenShape {
-    fn algorithm(&self) -> &'static str {
-        choose_mostly_first(["EdDSA", "none", "HS256", "RS256"], self.algorithm)
-    }
-
-    fn kind(&self) -> Option<&'static str> {
-        choose_mostly_first(
-            [Some("at+jwt"), Some("JWT"), None, Some("dpop+jwt"), Some("logout+jwt")],
-            self.kind,
-        )
-    }
-
-    fn key_id(&self) -> Option<&'static str> {
-        let own = choose([Some("0"), Some("1"), Some("2")], self.signer);
-        choose_mostly_first([own, None, Some("1"), Some("other")], self.key_id)
-    }
-
-    fn issuer(&self) -> Option<&'static str> {
-        let issuers = [Some(ISSUER), None, Some("https://evil.example"), Some("https://login.example/")];
-        choose_mostly_first(issuers, self.issuer)
-    }
-
-    fn audience(&self) -> &'static [&'static str] {
-        const OTHER: &str = "https://other.example/mcp";
-        choose_mostly_first([&[RESOURCE], &[OTHER, RESOURCE], &[OTHER], &[]], self.audience)
-    }
-
-    fn subject(&self) -> Option<&'static str> {
-        choose_mostly_first([Some("ada"), Some(""), None], self.subject)
-    }
-
-    fn client(&self) -> Option<&'static str> {
-        choose([Some("editor"), Some(""), None], self.client)
-    }
-
-    fn scope(&self) -> &'static str {
-        choose_mostly_first(["mcp", "other mcp", "other", ""], self.scope)
-    }
-
-    fn expires(&self) -> Option<f64> {
-        self.expires.claim(1.0)
-    }
-
-    fn not_before(&self) -> Option<f64> {
-        self.not_before.claim(-1.0)
-    }
-
-    fn has_certificate(&self) -> bool {
-        self.certificate > 240
-    }
-
-    fn claims(&self) -> Value {
-        let mut claims = json!({
-            "iss": self.issuer(),
-            "aud": self.audience(),
-            "sub": self.subject(),
-            "client_id": self.client(),
-            "scope": self.scope(),
-            "exp": self.expires(),
-            "nbf": self.not_before(),
-        });
-        if let Some(key) = self.bound_to {
-            claims["cnf"]["jkt"] = json!(dpop::thumbprint(&FuzzKey::new(key).public_jwk()));
-        }
-        if self.has_certificate() {
-            claims["cnf"]["x5t#S256"] = json!("hash");
-        }
-        claims
-    }
-
-    /// The signed text, and whether it is changed.
-    fn sign(&self) -> (String, bool) {
-        let header = json!({"alg": self.algorithm(), "typ": self.kind(), "kid": self.key_id()});
-        let parts = [header, self.claims()].map(|part| BASE64.encode(part.to_string()));
-        let signed = parts.join(".");
-        let signature = FuzzKey::new(self.signer).sign(signed.as_bytes()).unwrap();
-        let text = format!("{signed}.{}", BASE64.encode(signature));
-        let mut changed = text.clone().into_bytes();
-        if let (201.., at, byte) = self.change {
-            let at = usize::from(at) % changed.len();
-            changed[at] = b'-' + byte % 78;
-        }
-        let changed = String::from_utf8(changed).unwrap();
-        let is_changed = changed != text;
-        (changed, is_changed)
-    }
-
-    /// Whether its claims allow a request that arrives now.
-    fn allows(&self, now: UnixTime, introspects: bool) -> bool {
-        let leeway = if introspects { 0.0 } else { LEEWAY.as_secs_f64() };
-        let now = now.since_epoch().as_secs_f64();
-        let is_readable = |time: f64| (0.0..1e18).contains(&time);
-        let issuer = self.issuer();
-        let named = |name: Option<&str>| name.is_some_and(|name| !name.is_empty());
-        (issuer == Some(ISSUER) || (introspects && issuer.is_none()))
-            && self.audience().contains(&RESOURCE)
-            && (named(self.subject()) || named(self.client()))
-            && self.scope().split(' ').any(|scope| scope == "mcp")
-            && self.expires().map_or(introspects, |time| is_readable(time) && time + leeway > now)
-            && self.not_before().is_none_or(|time| is_readable(time) && time <= now + leeway)
-            && !self.has_certificate()
-    }
-
-    /// Whether a key with these bits among the issuer's verifies it.
-    fn is_signed_by(&self, keys: u8) -> bool {
-        let has = keys >> (self.signer % 3) & 1 == 1;
-        let names = self.key_id().is_none_or(|id| id == (self.signer % 3).to_string());
-        has && names
-            && self.algorithm() == "EdDSA"
-            && self.kind().is_none_or(|kind| ["at+jwt", "JWT"].contains(&kind))
-    }
-
-    fn principal(&self) -> String {
-        match self.subject() {
-            Some(subject) if !subject.is_empty() => format!("{ISSUER}#{subject}"),
-            _ => format!("{ISSUER}?client_id={}", self.client().unwrap_or_default()),
-        }
-    }
 }
 
 /// A token that was presented.
@@ -614,7 +358,7 @@ impl Server {
         }
     }
 
-    /// Whether a request is by whoever may use its token, without regard to earlier uses of its proof.
+    /// Whether the sender of a request may use its token, apart from earlier uses of its proof.
     fn is_of_holder(&self, shape: &TokenShape, request: &RequestShape) -> bool {
         let has_proof = request.scheme(shape.bound_to.is_some()).eq_ignore_ascii_case("dpop");
         let Some(key) = shape.bound_to else { return !has_proof && self.config.proofs != Proofs::Required };
@@ -662,12 +406,12 @@ impl Server {
         let Some(shape) = &self.tokens[token].shape else { return };
         let id = |proof: &ProofShape| (proof.key(shape.bound_to), proof.number());
         let is_repeated = request.proof().is_some_and(|proof| self.used_proofs.contains_key(&id(proof)));
-        // What the issuer has just said is known.
+        // The server has the issuer's latest answer.
         let is_known = self.is_vouched_for(token, Duration::from_secs(1));
         let allows = received == self.now.unix && shape.allows(received, self.config.introspects);
         assert!(
             !is_known || !allows || is_repeated || !self.is_of_holder(shape, request),
-            "a token that is in order is refused: {:?}",
+            "a valid token is refused: {:?}",
             refusal.body
         );
     }
